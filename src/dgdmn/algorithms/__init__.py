@@ -1,0 +1,27 @@
+"""The rows of table 1, each a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING
+
+from dgdmn.errors import UsageError
+
+if TYPE_CHECKING:
+    from dgdmn.algorithms.base import ContinualClassifier
+
+ALGORITHMS = {"nn": "NN", "dgr": "DGR", "dgdmn": "DGDMN", "joint": "Joint"}
+"""Name on the command line and in run directories, and the class in the module of that name."""
+
+
+def algorithm(name: str) -> type[ContinualClassifier]:
+    """The estimator class of that name; torch is imported only now."""
+    if name not in ALGORITHMS:
+        close = difflib.get_close_matches(name, ALGORITHMS, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"no algorithm {name!r}; there are {', '.join(ALGORITHMS)}{hint}")
+    found: type[ContinualClassifier] = getattr(
+        importlib.import_module(f"dgdmn.algorithms.{name}"), ALGORITHMS[name]
+    )
+    return found

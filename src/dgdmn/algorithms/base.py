@@ -1,0 +1,347 @@
+"""What every algorithm is: a scikit-learn classifier that goes on learning."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from dgdmn.algorithms.scaling import Scaling
+from dgdmn.errors import UsageError
+from dgdmn.events import Listener, ignore
+from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.generator import GeneratorFactory, LearnerFactory
+from dgdmn.presets import Preset, overridden, preset
+from dgdmn.samples import Samples
+from dgdmn.seeds import Seeds
+
+
+class Memory(Protocol):
+    """What an algorithm learns with. It may be copied at any time: that is how a call is undone."""
+
+    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
+        """Learn one task's samples and let go of them."""
+
+    def sleep(self, seeds: Seeds, listen: Listener) -> None:
+        """Consolidate what is still held for a short term; nothing, where there is no such thing."""
+
+    def probabilities(self, x: Tensor, task: str | None) -> Tensor:
+        """Class probabilities, shape (n, outputs)."""
+
+    def grow(self, n_classes: int, seeds: Seeds) -> None:
+        """Make room for more classes."""
+
+
+@dataclass
+class Learnt:
+    """All that an estimator has learnt; replaced as a whole when a call succeeds."""
+
+    memory: Memory
+    labels: list[Any]
+    """The label of each output unit, in order of appearance."""
+    scaling: Scaling
+    seeds: Seeds
+    shape: tuple[int, ...]
+    """Shape of one input as the user gave it."""
+    closed: bool
+    """Whether `classes` was given, so that no other label may come."""
+    outputs: int
+    """Output units of the memory."""
+    warned: bool = False
+    """Whether clipping was warned of."""
+
+    def sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """`classes_`, and the output unit of each."""
+        classes, units = np.unique(np.asarray(self.labels), return_index=True)
+        return classes, units
+
+    def named(self, outputs: Tensor) -> NDArray[np.float64]:
+        """Outputs of a learner as probabilities of the sorted classes; units without a label have no say."""
+        known = outputs.double().cpu().numpy()[:, self.sorted_labels()[1]]
+        total = known.sum(axis=1, keepdims=True)
+        return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A classifier that learns one task after the other; algorithms say only what its memory is.
+
+    `partial_fit` learns one task; `fit` forgets everything and learns X as one task. A call that fails
+    or is interrupted leaves the estimator as it was. Hyper-parameters that are None are the preset's:
+    `dgdmn.presets.Preset` says what each means and whence it comes.
+    """
+
+    preset: str | Preset = field(default="arrays", kw_only=False)
+    """`arrays`, `paper`, `paper/hindi` and so on, or a Preset of your own."""
+    learner_layers: tuple[int, ...] | None = None
+    learner_convolutions: tuple[int, ...] | None = None
+    n_classes: int | None = None
+    min_steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    learner: LearnerFactory | None = None
+    """Makes learners of your own (`dgdmn.networks.generator`)."""
+    value_range: tuple[Any, Any] | None = None
+    """(low, high) of the values to come; left out, uint8 means 0-255, values in [0, 1] stay as they are,
+    and any other range is that of the first task."""
+    random_state: Any = None
+    """An int makes everything repeatable."""
+    device: str = "cpu"
+    threads: int | None = None
+    """torch threads to use; left out, as many as torch is set to."""
+    listen: Listener | None = None
+    """Is told of each epoch, replay and sleep (`dgdmn.events`)."""
+
+    keeps: ClassVar[str]
+    """What of the past the algorithm keeps, for people."""
+
+    @abstractmethod
+    def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
+        """An empty memory."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Forget everything, learn X as one task, and sleep."""
+        with _threads(self.threads):
+            X, y = self._validated(X, y, reset=True)
+            learnt = self._fresh(X, y, None)
+            listen = self.listen or ignore
+            learnt.memory.learn("task 1", self._samples(learnt, X, y), learnt.seeds, listen)
+            learnt.memory.sleep(learnt.seeds, listen)
+        return self._commit(learnt)
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, *, task: str | None = None
+    ) -> Self:
+        """Learn one more task.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), (n, h, w) or (n, h, w, channels)
+        y : array of shape (n,)
+        classes : all labels that may ever come; left out, new ones may appear in any call
+        task : the task's descriptor; left out, a known task is recognised and any other is a new one
+        """
+        first = not self.__sklearn_is_fitted__()
+        with _threads(self.threads):
+            X, y = self._validated(X, y, reset=first)
+            learnt = self._fresh(X, y, classes) if first else copy.deepcopy(self.learnt_)
+            if not first and classes is not None:
+                _check_same_classes(learnt, classes)
+            self._make_room(learnt, y)
+            new = self._samples(learnt, X, y)
+            learnt.memory.learn(None if task is None else str(task), new, learnt.seeds, self.listen or ignore)
+        return self._commit(learnt)
+
+    def predict(self, X: ArrayLike, task: str | None = None) -> NDArray[Any]:
+        """The label of each sample. The task only says which memory answers; it masks nothing."""
+        return self._labels(self.predict_proba(X, task))
+
+    def predict_proba(self, X: ArrayLike, task: str | None = None) -> NDArray[np.float64]:
+        """Probability of each of `classes_`, shape (n, number of classes)."""
+        return self._answers(
+            X, lambda memory, x: memory.probabilities(x, None if task is None else str(task))
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "learnt_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.non_deterministic = False
+        return tags
+
+    def _answers(self, X: ArrayLike, ask: Any) -> NDArray[np.float64]:
+        """What the memory answers for X, as probabilities of the sorted classes."""
+        check_is_fitted(self)
+        learnt = self.learnt_
+        with _threads(self.threads):
+            x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
+            return learnt.named(ask(learnt.memory, x))
+
+    def _labels(self, probabilities: NDArray[np.float64]) -> NDArray[Any]:
+        labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    def _fresh(self, X: NDArray[Any], y: NDArray[Any], classes: ArrayLike | None) -> Learnt:
+        """Nothing learnt yet, ready for samples like these."""
+        labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
+        options = self._options()
+        if options.n_classes and len(labels) > options.n_classes:
+            raise UsageError(
+                f"{len(labels)} classes but n_classes is {options.n_classes}; raise it, or 0 lets it grow"
+            )
+        seeds = _seeds(self.random_state)
+        shape, outputs = X.shape[1:], max(options.n_classes, len(labels))
+        memory = self._begin(self._blueprint(options, shape), outputs, seeds)
+        return Learnt(
+            memory, labels, Scaling.fitted(X, self.value_range), seeds, shape, classes is not None, outputs
+        )
+
+    def _options(self) -> Preset:
+        """The preset with those of its fields that were given to the constructor."""
+        chosen = self.preset if isinstance(self.preset, Preset) else preset(*self.preset.split("/", 1))
+        own = vars(Preset()).keys() & self.get_params(deep=False).keys()
+        return overridden(chosen, {name: getattr(self, name) for name in own})
+
+    def _blueprint(self, options: Preset, shape: tuple[int, ...]) -> Blueprint:
+        return Blueprint(
+            options, shape, self.device, self.get_params(deep=False).get("generator"), self.learner
+        )
+
+    def _make_room(self, learnt: Learnt, y: NDArray[Any]) -> None:
+        """Name new classes, and grow the output layer where its width is not fixed."""
+        known = set(learnt.labels)
+        new = [label for label in np.unique(y).tolist() if label not in known]
+        if not new:
+            return
+        if learnt.closed:
+            raise UsageError(
+                f"label {new[0]!r} is not in classes; give every label that may come, or leave it out"
+            )
+        learnt.labels += new
+        n_fixed = self._options().n_classes
+        if n_fixed and len(learnt.labels) > n_fixed:
+            raise UsageError(
+                f"class {new[-1]!r} is one too many: n_classes is {n_fixed}; raise it, or 0 lets it grow"
+            )
+        if len(learnt.labels) > learnt.outputs:
+            learnt.outputs = len(learnt.labels)
+            learnt.memory.grow(learnt.outputs, learnt.seeds)
+
+    def _samples(self, learnt: Learnt, X: NDArray[Any], y: NDArray[Any]) -> Samples:
+        unit = {label: index for index, label in enumerate(learnt.labels)}
+        indices = torch.tensor([unit[label] for label in y.tolist()])
+        return Samples(self._inputs(learnt, X), indices.to(self.device))
+
+    def _inputs(self, learnt: Learnt, X: NDArray[Any]) -> Tensor:
+        """The door: numpy outside, torch inside."""
+        if X.shape[1:] != learnt.shape:
+            raise ValueError(
+                f"X has samples of shape {X.shape[1:]}, but {type(self).__name__} is expecting {learnt.shape}"
+            )
+        if not learnt.warned and learnt.scaling.clips(X):
+            learnt.warned = True
+            warnings.warn(
+                "values outside the range of the first task are clipped; give value_range=(low, high)",
+                stacklevel=4,
+            )
+        return torch.from_numpy(learnt.scaling.apply(X)).to(self.device)
+
+    def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        checks: dict[str, Any] = {"reset": reset, "allow_nd": True, "ensure_all_finite": False}
+        if y is None and reset is False:
+            X = validate_data(self, X, **checks)
+        else:
+            X, y = validate_data(self, X, y, **checks)
+            check_classification_targets(y)
+        if X.dtype.kind == "f" and not np.isfinite(X).all():
+            what = "NaN" if np.isnan(X).any() else "infinity"
+            row = int(np.argmin(np.isfinite(X.reshape(len(X), -1)).all(axis=1)))
+            raise UsageError(f"X contains {what} (first in row {row}); every value must be a finite number")
+        return X, y
+
+    def _commit(self, learnt: Learnt) -> Self:
+        self.learnt_ = learnt
+        self.classes_ = learnt.sorted_labels()[0]
+        return self
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GenerativeClassifier(ContinualClassifier):
+    """A classifier whose memory can dream."""
+
+    n_max: int | None = None
+    kappa: float | None = None
+    kappa_per: Literal["replay", "task"] | None = None
+    age: Literal["seen", "letter"] | None = None
+    reconstructed: Literal["new", "all", "none"] | None = None
+    optimiser_state: Literal["fresh", "kept"] | None = None
+    latent: int | None = None
+    generator_layers: tuple[int, ...] | None = None
+    generator_convolutions: tuple[int, ...] | None = None
+    generator_epochs: int | None = None
+    learner_epochs: int | None = None
+    beta: float | None = None
+    generator: GeneratorFactory | None = None
+    """Makes generators of your own (`dgdmn.networks.generator`)."""
+
+    @abstractmethod
+    def _long_term(self, learnt: Learnt) -> Any:
+        """The generative memory that holds the past."""
+
+    def sleep(self) -> Self:
+        """Consolidate now what the short-term memory holds."""
+        check_is_fitted(self)
+        with _threads(self.threads):
+            learnt = copy.deepcopy(self.learnt_)
+            learnt.memory.sleep(learnt.seeds, self.listen or ignore)
+        return self._commit(learnt)
+
+    def sample(self, n: int = 1, random_state: Any = None) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """Dream n samples of the long-term memory: inputs in [0, 1] of the shape learnt, and their labels.
+
+        Dreaming leaves no trace: what is learnt later does not depend on it.
+        """
+        check_is_fitted(self)
+        if n < 1:
+            raise UsageError(f"n is {n}; it must be at least 1")
+        learnt, long_term = self.learnt_, self._long_term(self.learnt_)
+        with _threads(self.threads):
+            x = long_term.generator.sample(n, _seeds(random_state).next())
+            answers = learnt.named(long_term.learner.probabilities(x))
+        return x.cpu().numpy().reshape(n, *learnt.shape), self._labels(answers)
+
+    def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
+        """X as the long-term memory sees it, scaled to [0, 1]."""
+        check_is_fitted(self)
+        learnt = self.learnt_
+        with _threads(self.threads):
+            x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
+            rows = self._long_term(learnt).generator.reconstruct(x)
+        return np.asarray(rows.cpu().numpy().reshape(len(rows), *learnt.shape))
+
+    def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
+        """The labels that the long-term memory alone would give."""
+        return self._labels(self._answers(X, lambda _, x: self._long_term(self.learnt_).probabilities(x)))
+
+    def consolidated_tasks(self) -> tuple[str, ...]:
+        """The tasks in the long-term memory; none before the first sleep."""
+        check_is_fitted(self)
+        return tuple(self._long_term(self.learnt_).tasks)
+
+
+def _seeds(random_state: Any) -> Seeds:
+    return Seeds(int(check_random_state(random_state).randint(2**31 - 1)))
+
+
+def _check_same_classes(learnt: Learnt, classes: ArrayLike) -> None:
+    unknown: Sequence[Any] = [
+        label for label in np.unique(np.asarray(classes)).tolist() if label not in learnt.labels
+    ]
+    if learnt.closed and unknown:
+        raise UsageError(f"classes now names {unknown[0]!r}, which the first call did not; it cannot change")
+
+
+@contextmanager
+def _threads(n: int | None) -> Iterator[None]:
+    """Use n torch threads meanwhile."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(n or before)
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,51 @@
+"""DGR: deep generative replay without a short-term memory: the long-term memory learns every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from torch import Tensor
+
+from dgdmn.algorithms.base import GenerativeClassifier, Learnt, Memory
+from dgdmn.events import Listener, heard_in
+from dgdmn.memory.dictionary import Entry
+from dgdmn.memory.generative import GenerativeMemory
+from dgdmn.networks.blueprint import Blueprint
+from dgdmn.samples import Samples
+from dgdmn.seeds import Seeds
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class DGR(GenerativeClassifier):
+    """ "We train only the LTM from DGDMN to separate the effects of replay and dual memory" (section 4)."""
+
+    keeps: ClassVar[str] = "weights"
+
+    def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
+        return _LongTermOnly(blueprint, n_classes, seeds)
+
+    def _long_term(self, learnt: Learnt) -> GenerativeMemory:
+        assert isinstance(learnt.memory, _LongTermOnly)
+        return learnt.memory.ltm
+
+
+class _LongTermOnly:
+    """A long-term memory that consolidates each task as it comes."""
+
+    def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
+        self.ltm = GenerativeMemory(blueprint, "ltm", n_classes, seeds)
+
+    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
+        name = task if task is not None else f"task {len(self.ltm.tasks) + 1}"
+        self.ltm.learn(new, {name: Entry(1, new.classes())}, seeds, heard_in("ltm", listen))
+
+    def sleep(self, seeds: Seeds, listen: Listener) -> None:
+        pass
+
+    def probabilities(self, x: Tensor, task: str | None) -> Tensor:  # noqa: ARG002
+        return self.ltm.probabilities(x)
+
+    def grow(self, n_classes: int, seeds: Seeds) -> None:
+        self.ltm.learner.grow(n_classes, seeds.next())

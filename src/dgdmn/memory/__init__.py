@@ -1,0 +1,1 @@
+"""The paper, section 3: generative replay and the dual memory."""

@@ -1,0 +1,30 @@
+"""D_dgm: which tasks a memory has learnt, how often it met each, and which classes they had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a memory notes of one task; never a sample."""
+
+    times: int
+    """How often the task was met (section 3.1)."""
+    classes: frozenset[int]
+    """Class indices its samples had: a task with a class nobody has met is surely new."""
+
+
+class TaskDictionary(dict[str, Entry]):
+    """Task descriptors and what is noted of each."""
+
+    def add(self, tasks: Mapping[str, Entry]) -> None:
+        """Note more encounters: counts add up, classes unite (Algorithm 1, line 20)."""
+        for task, new in tasks.items():
+            old = self.get(task, Entry(0, frozenset()))
+            self[task] = Entry(old.times + new.times, old.classes | new.classes)
+
+    def with_classes(self, classes: frozenset[int]) -> str | None:
+        """The task met last of those that had all these classes."""
+        return next((task for task in reversed(self) if classes <= self[task].classes), None)

@@ -1,0 +1,76 @@
+"""The dual memory of section 3.2: learn in the short term, sleep, remember in the long term."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from dgdmn.events import Listener, SleepBegan, SleepEnded, heard_in
+from dgdmn.memory.generative import GenerativeMemory
+from dgdmn.memory.recognition import known_by, share_out
+from dgdmn.memory.short_term import ShortTermMemory
+from dgdmn.networks.blueprint import Blueprint
+from dgdmn.samples import Samples
+from dgdmn.seeds import Seeds
+
+
+class DualMemory:
+    """A short-term memory like the hippocampus beside a long-term memory like the neocortex."""
+
+    def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
+        self.stm = ShortTermMemory(blueprint)
+        self.ltm = GenerativeMemory(blueprint, "ltm", n_classes, seeds)
+        self._n_classes = n_classes
+        self._gamma = blueprint.preset.gamma
+
+    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
+        """Learn a task in the short-term memory; sleep if that fills it.
+
+        Without a descriptor, the task is the one that the samples are recognised as, else a new one.
+        """
+        if task is None:
+            task = self.recognise(new) or self._unused_name()
+        recalled = self.ltm.recall(new.x) if task in self.ltm.tasks else None
+        self.stm.learn(task, new, recalled, self._n_classes, seeds, listen)
+        if self.stm.full:
+            self.sleep(seeds, listen)
+
+    def sleep(self, seeds: Seeds, listen: Listener) -> None:
+        """Dream of the tasks learnt since the last sleep and consolidate them into the long-term memory."""
+        tasks = self.stm.tasks()
+        if not tasks:
+            return
+        dreams = self.stm.dream(seeds)
+        listen(SleepBegan(tuple(tasks), len(dreams)))
+        self.ltm.learn(dreams, tasks, seeds, heard_in("ltm", listen))
+        self.stm.forget()
+        listen(SleepEnded(tuple(tasks)))
+
+    def probabilities(self, x: Tensor, task: str | None) -> Tensor:
+        """Ask the task memory that holds the task, else the long-term memory.
+
+        Without a descriptor each sample is answered by the memory that reconstructs it best.
+        """
+        if task is None:
+            return share_out(x, self.memories())
+        held = self.stm.holding(task)
+        return (held.memory if held else self.ltm).probabilities(x)
+
+    def recognise(self, new: Samples) -> str | None:
+        """The task these labelled samples belong to, by appendix A; None if no memory knows them."""
+        memory = known_by(new, self.memories(), self._gamma)
+        return memory.tasks.with_classes(new.classes()) if memory else None
+
+    def memories(self) -> list[GenerativeMemory]:
+        """The memories that know something; the untrained long-term memory where none does yet."""
+        awake = [held.memory for held in self.stm.awake]
+        return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
+
+    def grow(self, n_classes: int, seeds: Seeds) -> None:
+        """Make room for more classes."""
+        self._n_classes = n_classes
+        self.stm.grow(n_classes, seeds)
+        self.ltm.learner.grow(n_classes, seeds.next())
+
+    def _unused_name(self) -> str:
+        taken = self.ltm.tasks.keys() | self.stm.tasks().keys()
+        return next(name for n in range(1, len(taken) + 2) if (name := f"task {n}") not in taken)

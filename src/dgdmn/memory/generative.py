@@ -1,0 +1,55 @@
+"""The deep generative memory (DGM) of section 3.1: a generator, a learner and a dictionary of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from dgdmn.events import Listener
+from dgdmn.memory.dictionary import Entry, TaskDictionary
+from dgdmn.memory.replay import replay
+from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.generator import Generator, Learner, Role
+from dgdmn.presets import Preset
+from dgdmn.samples import Samples
+from dgdmn.seeds import Seeds
+
+
+class GenerativeMemory:
+    """DGM = G + L + D_dgm + age. It keeps no sample: what it knows of the past it dreams."""
+
+    generator: Generator
+    """G: models the inputs."""
+    learner: Learner
+    """L: predicts their class."""
+    tasks: TaskDictionary
+    """D_dgm: the tasks learnt, and how often each was met."""
+    age: int
+    """Samples seen so far (or trained on, with `age="letter"`)."""
+    options: Preset
+
+    def __init__(self, blueprint: Blueprint, role: Role, n_classes: int, seeds: Seeds) -> None:
+        self.generator = blueprint.generator(role, seeds.next())
+        self.learner = blueprint.learner(role, n_classes, seeds.next())
+        self.tasks = TaskDictionary()
+        self.age = 0
+        self.options = blueprint.preset
+
+    def learn(self, new: Samples, tasks: Mapping[str, Entry], seeds: Seeds, listen: Listener) -> None:
+        """Learn new samples by deep generative replay (Algorithm 1)."""
+        replay(self, new, tasks, seeds=seeds, listen=listen)
+
+    def dream(self, n: int, seeds: Seeds) -> Samples:
+        """Draw n inputs from G and label them with L (Algorithm 1, lines 17-18)."""
+        x = self.generator.sample(n, seeds.next())
+        return Samples(x, self.learner.probabilities(x).argmax(dim=1))
+
+    def recall(self, x: Tensor) -> Samples:
+        """The inputs as this memory remembers them, with its own labels (section 3.2)."""
+        x_recon = self.generator.reconstruct(x)
+        return Samples(x_recon, self.learner.probabilities(x_recon).argmax(dim=1))
+
+    def probabilities(self, x: Tensor) -> Tensor:
+        """Class probabilities, by way of the reconstruction: x → G → x_recon → L → y (figure 1)."""
+        return self.learner.probabilities(self.generator.reconstruct(x))

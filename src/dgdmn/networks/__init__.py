@@ -1,0 +1,1 @@
+"""Plain networks: the learner, the generator and the one loop that trains them."""

@@ -1,0 +1,73 @@
+"""What a generator and a learner must do, ours or a user's own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from dgdmn.events import Listener
+from dgdmn.samples import Samples
+
+Role = Literal["stm", "ltm"]
+"""A network of a small short-term task memory, or of the large long-term memory."""
+
+
+class Generator(Protocol):
+    """G: models the inputs. Usually an `nn.Module`, which brings the last two methods along.
+
+    Inputs and outputs are flat float tensors in [0, 1], shape (n, d). All randomness comes from the
+    generator passed in, so that a seed gives the same bits.
+    """
+
+    def fit(self, x: Tensor, rng: torch.Generator, listen: Listener) -> None:
+        """Train on these inputs, going on from the present weights."""
+
+    def sample(self, n: int, rng: torch.Generator) -> Tensor:
+        """Dream n inputs, shape (n, d)."""
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """The inputs as this generator sees them; deterministic, row by row."""
+
+    def reconstruction_loss(self, x: Tensor) -> Tensor:
+        """How badly each input is reconstructed, shape (n,): lower is better known."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learnt, as tensors."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> object:
+        """Take back what `state_dict` gave."""
+
+
+class Learner(Protocol):
+    """L: predicts a class index from an input."""
+
+    def fit(self, samples: Samples, rng: torch.Generator, listen: Listener) -> None:
+        """Train on labelled inputs, going on from the present weights."""
+
+    def probabilities(self, x: Tensor) -> Tensor:
+        """Class probabilities, shape (n, number of outputs)."""
+
+    def grow(self, n_classes: int, rng: torch.Generator) -> None:
+        """Make room for more classes; what is known of the old ones stays."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learnt, as tensors."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> object:
+        """Take back what `state_dict` gave."""
+
+
+class GeneratorFactory(Protocol):
+    """How a generator is made: a class with this signature will do."""
+
+    def __call__(self, shape: tuple[int, ...], role: Role, rng: torch.Generator) -> Generator:
+        """Make an untrained generator for inputs of this shape: (d,), (h, w) or (h, w, channels)."""
+
+
+class LearnerFactory(Protocol):
+    """How a learner is made."""
+
+    def __call__(self, shape: tuple[int, ...], n_classes: int, role: Role, rng: torch.Generator) -> Learner:
+        """Make an untrained learner with this many outputs."""

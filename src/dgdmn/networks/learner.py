@@ -1,0 +1,87 @@
+"""L: dense and convolutional classifiers of appendix B."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dgdmn.events import Listener
+from dgdmn.networks.layers import ToImage, convolution, dense, image_shape
+from dgdmn.networks.training import Schedule, in_batches, train
+from dgdmn.samples import Samples
+
+
+class Classifier(nn.Module):
+    """ReLU hidden layers and a softmax, trained to minimise cross-entropy."""
+
+    squares: Tensor | None
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        n_classes: int,
+        *,
+        hidden: tuple[int, ...],
+        convolutions: tuple[int, ...] = (),
+        schedule: Schedule,
+        keep_optimiser: bool = False,
+        rng: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.schedule = schedule
+        self.keep_optimiser = keep_optimiser
+        layers, width = _convolutional(shape, convolutions, rng) if convolutions else ([], _size(shape))
+        for n_in, n_out in itertools.pairwise((width, *hidden)):
+            layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True)]
+        self.body = nn.Sequential(*layers)
+        self.head = dense(hidden[-1] if hidden else width, n_classes, rng)
+        self.register_buffer("squares", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, shape (n, n_classes)."""
+        logits: Tensor = self.head(self.body(x))
+        return logits
+
+    def loss(self, x: Tensor, y: Tensor, _: torch.Generator) -> Tensor:
+        """Mean cross-entropy of a batch."""
+        return F.cross_entropy(self(x), y)
+
+    def fit(self, samples: Samples, rng: torch.Generator, listen: Listener) -> None:
+        """Train on labelled inputs, going on from the present weights."""
+        data = (samples.x, samples.y)
+        squares = train(self, self.loss, data, self.schedule, generator=rng, name="learner", listen=listen,
+                        squares=self.squares)  # fmt: skip
+        self.squares = squares if self.keep_optimiser else None
+
+    def probabilities(self, x: Tensor) -> Tensor:
+        """Class probabilities, shape (n, n_classes)."""
+        return in_batches(lambda part: F.softmax(self(part), dim=1), x)
+
+    def grow(self, n_classes: int, rng: torch.Generator) -> None:
+        """Add output units; the old ones keep their weights."""
+        old, n_old = self.head, self.head.out_features
+        if n_classes <= n_old:
+            return
+        self.head = dense(old.in_features, n_classes, rng).to(old.weight.device)
+        with torch.no_grad():
+            self.head.weight[:n_old], self.head.bias[:n_old] = old.weight, old.bias
+
+
+def _convolutional(
+    shape: tuple[int, ...], kernels: tuple[int, ...], rng: torch.Generator
+) -> tuple[list[nn.Module], int]:
+    height, width, channels = image_shape(shape)
+    layers: list[nn.Module] = [ToImage(height, width, channels)]
+    for n_in, n_out in itertools.pairwise((channels, *kernels)):
+        layers += [convolution(n_in, n_out, 3, rng), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+        height, width = (height - 2) // 2, (width - 2) // 2
+    if min(height, width) < 1:
+        raise ValueError(f"images of {shape} are too small for {len(kernels)} convolutions with pooling")
+    return [*layers, nn.Flatten()], kernels[-1] * height * width
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(torch.Size(shape).numel())

@@ -1,0 +1,117 @@
+"""G: the variational autoencoder (Kingma & Welling 2014), dense and convolutional."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dgdmn.events import Listener
+from dgdmn.networks.layers import ToImage, ToRows, convolution, dense, image_shape, upconvolution
+from dgdmn.networks.training import Schedule, in_batches, train
+
+
+class VAE(nn.Module):
+    """Bernoulli pixels given a Gaussian latent z; a dream decodes z ~ N(0, I) to its mean image.
+
+    loss(x) = −E_q[log p(x | z)] + β KL(q(z | x) ‖ N(0, I)),   summed over pixels, mean over the batch
+    """
+
+    squares: Tensor | None
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        *,
+        hidden: tuple[int, ...],
+        convolutions: tuple[int, ...] = (),
+        latent: int,
+        beta: float = 1.0,
+        schedule: Schedule,
+        keep_optimiser: bool = False,
+        rng: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.latent = latent
+        self.beta = beta
+        self.schedule = schedule
+        self.keep_optimiser = keep_optimiser
+        into, out_of, width = _convolutional(shape, convolutions, rng) if convolutions else _flat(shape)
+        self.encoder = nn.Sequential(*into, *_mlp((width, *hidden), rng), dense(hidden[-1], 2 * latent, rng))
+        self.decoder = nn.Sequential(
+            *_mlp((latent, *hidden[::-1]), rng), dense(hidden[0], width, rng), *out_of
+        )
+        self.register_buffer("squares", None)
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of q(z | x), each (n, latent)."""
+        mean, log_variance = self.encoder(x).chunk(2, dim=1)
+        return mean, log_variance
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Logits of the pixels, shape (n, d)."""
+        logits: Tensor = self.decoder(z)
+        return logits
+
+    def loss(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """The negative variational bound of a batch, one draw of z a row."""
+        mean, log_variance = self.encode(x)
+        noise = torch.randn(mean.shape, generator=generator).to(x.device)
+        z = torch.addcmul(mean, noise, torch.exp(0.5 * log_variance))
+        reconstruction = F.binary_cross_entropy_with_logits(self.decode(z), x, reduction="sum")
+        divergence = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum()
+        return (reconstruction + self.beta * divergence) / len(x)
+
+    def fit(self, x: Tensor, rng: torch.Generator, listen: Listener) -> None:
+        """Train on these inputs, going on from the present weights."""
+        squares = train(self, self.loss, (x,), self.schedule, generator=rng, name="generator", listen=listen,
+                        squares=self.squares)  # fmt: skip
+        self.squares = squares if self.keep_optimiser else None
+
+    def sample(self, n: int, rng: torch.Generator) -> Tensor:
+        """Dream n inputs: decode z ~ N(0, I)."""
+        z = torch.randn(n, self.latent, generator=rng).to(next(self.parameters()).device)
+        return in_batches(lambda part: self.decode(part).sigmoid(), z)
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """Decode the mean of q(z | x)."""
+        return in_batches(lambda part: self.decode(self.encode(part)[0]).sigmoid(), x)
+
+    def reconstruction_loss(self, x: Tensor) -> Tensor:
+        """−log p(x | z) at the mean of q(z | x), in nats, shape (n,)."""
+
+        def loss(part: Tensor) -> Tensor:
+            logits = self.decode(self.encode(part)[0])
+            return F.binary_cross_entropy_with_logits(logits, part, reduction="none").sum(dim=1)
+
+        return in_batches(loss, x)
+
+
+def _mlp(widths: tuple[int, ...], rng: torch.Generator) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for n_in, n_out in itertools.pairwise(widths):
+        layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True)]
+    return layers
+
+
+def _flat(shape: tuple[int, ...]) -> tuple[list[nn.Module], list[nn.Module], int]:
+    return [], [], int(torch.Size(shape).numel())
+
+
+def _convolutional(
+    shape: tuple[int, ...], kernels: tuple[int, ...], rng: torch.Generator
+) -> tuple[list[nn.Module], list[nn.Module], int]:
+    """Layers from rows to features and back, each convolution halving the image (rounded up, then cropped)."""
+    height, width, channels = image_shape(shape)
+    scale = 2 ** len(kernels)
+    small = (-(-height // scale), -(-width // scale))
+    pad = nn.ZeroPad2d((0, small[1] * scale - width, 0, small[0] * scale - height))
+    into: list[nn.Module] = [ToImage(height, width, channels), pad]
+    out_of: list[nn.Module] = [nn.ReLU(inplace=True), nn.Unflatten(1, (kernels[-1], *small))]
+    for n_in, n_out in itertools.pairwise((channels, *kernels)):
+        into += [convolution(n_in, n_out, 4, rng, stride=2, padding=1), nn.ReLU(inplace=True)]
+    for n_in, n_out in itertools.pairwise((*kernels[::-1], channels)):
+        out_of += [upconvolution(n_in, n_out, rng), nn.ReLU(inplace=True)]
+    return [*into, nn.Flatten()], [*out_of[:-1], ToRows(height, width)], kernels[-1] * small[0] * small[1]
