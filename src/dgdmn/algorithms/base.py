@@ -283,6 +283,10 @@ class GenerativeClassifier(ContinualClassifier):
     def _long_term(self, learnt: Learnt) -> Any:
         """The generative memory that holds the past."""
 
+    @abstractmethod
+    def awake_tasks(self) -> tuple[str, ...]:
+        """The tasks that a short-term memory holds and a sleep would consolidate."""
+
     def sleep(self) -> Self:
         """Consolidate now what the short-term memory holds."""
         check_is_fitted(self)

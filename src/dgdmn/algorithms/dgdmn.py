@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from sklearn.utils.validation import check_is_fitted
+
 from dgdmn.algorithms.base import GenerativeClassifier, Learnt, Memory
 from dgdmn.memory.dual import DualMemory
 from dgdmn.memory.generative import GenerativeMemory
@@ -47,6 +49,7 @@ class DGDMN(GenerativeClassifier):
         return learnt.memory.ltm
 
     def awake_tasks(self) -> tuple[str, ...]:
-        """The tasks that the short-term memory holds."""
+        """The tasks that the short-term memory holds and a sleep would consolidate."""
+        check_is_fitted(self)
         assert isinstance(self.learnt_.memory, DualMemory)
         return tuple(held.task for held in self.learnt_.memory.stm.awake)

@@ -30,6 +30,10 @@ class DGR(GenerativeClassifier):
         assert isinstance(learnt.memory, _LongTermOnly)
         return learnt.memory.ltm
 
+    def awake_tasks(self) -> tuple[str, ...]:
+        """None: every task is consolidated as it comes."""
+        return ()
+
 
 class _LongTermOnly:
     """A long-term memory that consolidates each task as it comes."""
@@ -44,7 +48,7 @@ class _LongTermOnly:
     def sleep(self, seeds: Seeds, listen: Listener) -> None:
         pass
 
-    def probabilities(self, x: Tensor, task: str | None) -> Tensor:  # noqa: ARG002
+    def probabilities(self, x: Tensor, task: str | None) -> Tensor:
         return self.ltm.probabilities(x)
 
     def grow(self, n_classes: int, seeds: Seeds) -> None:

@@ -43,7 +43,7 @@ class _Everything:
         epochs = self._blueprint.preset.joint_epochs
         self.learner = self._blueprint.learner("ltm", self._n_classes, seeds.next(), epochs=epochs)
 
-    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:  # noqa: ARG002
+    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
         self._rows = (*self._rows, new)
         self._renew(seeds)
         self.learner.fit(concat(*self._rows), seeds.next(), listen)
@@ -51,7 +51,7 @@ class _Everything:
     def sleep(self, seeds: Seeds, listen: Listener) -> None:
         pass
 
-    def probabilities(self, x: Tensor, task: str | None) -> Tensor:  # noqa: ARG002
+    def probabilities(self, x: Tensor, task: str | None) -> Tensor:
         return self.learner.probabilities(x)
 
     def grow(self, n_classes: int, seeds: Seeds) -> None:

@@ -33,13 +33,13 @@ class _Network:
     def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
         self.learner = blueprint.learner("ltm", n_classes, seeds.next())
 
-    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:  # noqa: ARG002
+    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
         self.learner.fit(new, seeds.next(), listen)
 
     def sleep(self, seeds: Seeds, listen: Listener) -> None:
         pass
 
-    def probabilities(self, x: Tensor, task: str | None) -> Tensor:  # noqa: ARG002
+    def probabilities(self, x: Tensor, task: str | None) -> Tensor:
         return self.learner.probabilities(x)
 
     def grow(self, n_classes: int, seeds: Seeds) -> None:

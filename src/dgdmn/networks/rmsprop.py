@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,7 @@ class RMSProp:
         sizes = [p.numel() for p in self.parameters]
         for parameter, part in zip(self.parameters, self.flat.split(sizes), strict=True):
             parameter.data = part.view(parameter.shape)
-        self.gradient = torch.empty_like(self.flat)
+        self._gradient = torch.empty_like(self.flat)
         fits = squares is not None and squares.shape == self.flat.shape  # a layer may have grown since
         self.squares = squares.clone() if squares is not None and fits else torch.zeros_like(self.flat)
         self.learning_rate, self.rho, self.epsilon = learning_rate, rho, epsilon
@@ -44,12 +44,10 @@ class RMSProp:
         self._step = [torch.tensor(_SETTLED, device=self.flat.device)]
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Move the parameters by their gradients and clear these."""
-        gradient = self.gradient
-        torch.cat([p.grad.reshape(-1) for p in self.parameters if p.grad is not None], out=gradient)
-        for parameter in self.parameters:
-            parameter.grad = None
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        """Move the parameters by their gradients."""
+        gradient = self._gradient
+        torch.cat([part.reshape(-1) for part in gradients], out=gradient)
         if self.clip_norm:
             gradient.mul_((self.clip_norm / gradient.dot(gradient).sqrt_()).clamp_(max=1.0))
         if self.clip_value:

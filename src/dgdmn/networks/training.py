@@ -63,14 +63,13 @@ def train(
     epochs = schedule.epochs_for(n)
     network.train()
     for epoch in range(1, epochs + 1):
-        total = torch.zeros((), device=data[0].device)
         order = torch.randperm(n, generator=generator).to(data[0].device)
+        losses = []
         for rows in order.split(schedule.batch_size):
-            value = loss(*[tensor[rows] for tensor in data], generator)
-            value.backward()
-            optimiser.step()
-            total += value.detach() * len(rows)
-        listen(EpochDone(name, epoch, epochs, n, float(total) / n))
+            value = loss(*[tensor.index_select(0, rows) for tensor in data], generator)
+            optimiser.step(torch.autograd.grad(value, optimiser.parameters))
+            losses.append(value.detach() * len(rows))
+        listen(EpochDone(name, epoch, epochs, n, float(torch.stack(losses).sum()) / n))
     network.eval()
     return optimiser.squares
 

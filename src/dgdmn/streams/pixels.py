@@ -74,7 +74,7 @@ def read_idx(path: Path) -> Bytes:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be unpacked ({error}): fetch it again") from error
-    if len(content) < 4 or content[:3] != b"\0\0\x08":
+    if len(content) < 4 or content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
         raise DataError(f"{path} is not an idx file of bytes: fetch it again")
     start = 4 + 4 * content[3]
     shape = tuple(int(n) for n in np.frombuffer(content[4:start], ">u4"))

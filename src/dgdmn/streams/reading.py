@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +51,18 @@ def _read(place: Path, label: str | None, task: str | None) -> Arrays:
         return _read_csv(place, label, task)
     if kind not in (".npz", ".npy"):
         raise UsageError(f"{place} is of no known kind: give .npz, .npy, .csv or a folder of images")
+    # Opened here: numpy leaves a file that turns out to be damaged open.
+    with place.open("rb") as file:
+        return _read_numpy(file, place, label, task)
+
+
+def _read_numpy(file: BinaryIO, place: Path, label: str | None, task: str | None) -> Arrays:
     try:
-        loaded = np.load(place, allow_pickle=False)
+        loaded = np.load(file, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return Arrays(loaded, None, None)
-        with loaded as file:
-            names = {"X": None, "y": label, "task": task}
-            return Arrays(*(_member(file, place, part, name) for part, name in names.items()))
+        names = {"X": None, "y": label, "task": task}
+        return Arrays(*(_member(loaded, place, part, name) for part, name in names.items()))
     except ValueError as error:
         if isinstance(error, DgdmnError):
             raise

@@ -1,0 +1,83 @@
+"""How close training comes to the machine's limit: `make bench`, or `python benchmarks/speed.py --threads 1 2`.
+
+The dense VAE of the paper's Digits preset (784-400-200-z32, batch 128, RMSProp with clipping) is trained
+by the project's own loop; its flops are compared with the rate of a large float32 matrix product, measured
+in the same run with the same threads, before and after each repetition. Each thread count gets a process of
+its own. The tiny learner (784-24-24-10), which is mostly overhead, is timed in microseconds a step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import torch
+
+from dgdmn.events import ignore
+from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.learner import Classifier
+from dgdmn.networks.vae import VAE
+from dgdmn.presets import preset
+from dgdmn.samples import Samples
+
+ROWS, BATCH, REPETITIONS = 12_800, 128, 7
+LAYERS = ((784, 400), (400, 200), (200, 64), (32, 200), (200, 400), (400, 784))
+
+
+def flops_of_a_step() -> int:
+    """Forward, weight gradients and input gradients of every layer; the first needs no input gradient."""
+    products = [n_in * n_out for n_in, n_out in LAYERS]
+    return 6 * BATCH * sum(products) - 2 * BATCH * products[0]
+
+
+def gemm_rate(n: int = 2048, times: int = 4) -> float:
+    """Flops a second of an n × n float32 matrix product, best of a few."""
+    a, b = torch.randn(n, n), torch.randn(n, n)
+    return 2 * n**3 / min(_seconds(lambda: a @ b) for _ in range(times))
+
+
+def _seconds(work: object) -> float:
+    began = time.perf_counter()
+    work()  # type: ignore[operator]
+    return time.perf_counter() - began
+
+
+def measure(threads: int) -> str:
+    """Rates and their ratio with this many threads."""
+    torch.set_num_threads(threads)
+    rng = torch.Generator().manual_seed(0)
+    x = torch.rand(ROWS, 784, generator=rng) * (torch.rand(ROWS, 784, generator=rng) < 0.2)
+    samples = Samples(x, torch.randint(10, (ROWS,), generator=rng))
+    blueprint = Blueprint(replace(preset("paper", "digits"), generator_epochs=1, learner_epochs=1), (28, 28))
+    vae, learner = blueprint.generator("ltm", rng), blueprint.learner("ltm", 10, rng)
+    assert isinstance(vae, VAE)
+    assert isinstance(learner, Classifier)
+    steps, ratios, best = ROWS // BATCH, [], (0.0, 0.0)
+    vae.fit(x[:1280], rng, ignore)
+    for _ in range(REPETITIONS):
+        before = gemm_rate()
+        rate = flops_of_a_step() * steps / _seconds(lambda: vae.fit(x, rng, ignore))
+        limit = max(before, gemm_rate())
+        ratios.append(rate / limit)
+        best = max(best, (rate / limit, limit))
+    tiny = min(_seconds(lambda: learner.fit(samples, rng, ignore)) for _ in range(REPETITIONS)) / steps
+    share, limit = best
+    return (
+        f"{threads} thread(s): VAE step {1e3 * flops_of_a_step() / (share * limit):.2f} ms, "
+        f"{share * limit / 1e9:.1f} of {limit / 1e9:.1f} Gflop/s = {share:.0%} "
+        f"(median {sorted(ratios)[len(ratios) // 2]:.0%}); learner step {1e6 * tiny:.0f} µs"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    counts = parser.parse_args().threads
+    if len(counts) == 1:
+        print(measure(counts[0]))
+    else:
+        for count in counts:
+            subprocess.run([sys.executable, __file__, "--threads", str(count)], check=True)

@@ -1,0 +1,79 @@
+"""The protocol of section 2: learn task i, test on tasks 1 to T, and so fill row A[i, :]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dgdmn.algorithms.base import ContinualClassifier, GenerativeClassifier
+from dgdmn.streams import Rows, Task
+
+
+@dataclass(frozen=True)
+class TaskBegan:
+    """A task is about to be learnt."""
+
+    step: int
+    """Counts the tasks from 1."""
+    task: str
+    samples: int
+
+
+@dataclass(frozen=True)
+class TaskLearned:
+    """The memory has learnt the task (and slept, if that filled its short-term memory)."""
+
+    step: int
+    task: str
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The memory has been tested on every task, also those to come."""
+
+    step: int
+    task: str
+    accuracy: tuple[float, ...]
+    """A[i, :], asking the short-term memory where it holds the task."""
+    accuracy_ltm: tuple[float, ...] | None
+    """The long-term memory alone, NaN before the first sleep; None where there is none."""
+
+
+ProtocolEvent = TaskBegan | TaskLearned | Evaluated
+
+
+def learn_stream(
+    model: ContinualClassifier, tasks: Iterable[Task], classes: Sequence[Any], tests: dict[str, Rows]
+) -> Iterator[ProtocolEvent]:
+    """Learn the tasks one at a time; after each, test on all of `tests`.
+
+    A stream that ends with tasks still awake in the short-term memory sleeps at its end and is tested
+    again: the last row of A is then the long-term memory's.
+    """
+    step = 0
+    for step, task in enumerate(tasks, start=1):
+        yield TaskBegan(step, task.name, len(task.train))
+        model.partial_fit(task.train.x, task.train.y, classes=classes, task=task.name)
+        yield TaskLearned(step, task.name)
+        yield evaluate(model, step, task.name, tests)
+    if isinstance(model, GenerativeClassifier) and model.awake_tasks():
+        model.sleep()
+        yield evaluate(model, step, task.name, tests)
+
+
+def evaluate(model: ContinualClassifier, step: int, task: str, tests: dict[str, Rows]) -> Evaluated:
+    """Row i of the accuracy matrix, with and without the short-term memory."""
+    accuracy = tuple(
+        float(np.mean(model.predict(rows.x, task=name) == rows.y)) for name, rows in tests.items()
+    )
+    ltm: tuple[float, ...] | None = None
+    if isinstance(model, GenerativeClassifier):
+        asleep = bool(model.consolidated_tasks())
+        ltm = tuple(
+            float(np.mean(model.predict_long_term(rows.x) == rows.y)) if asleep else float("nan")
+            for rows in tests.values()
+        )
+    return Evaluated(step, task, accuracy, ltm)
