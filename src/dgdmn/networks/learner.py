@@ -17,8 +17,6 @@ from dgdmn.samples import Samples
 class Classifier(nn.Module):
     """ReLU hidden layers and a softmax, trained to minimise cross-entropy."""
 
-    squares: Tensor | None
-
     def __init__(
         self,
         shape: tuple[int, ...],
@@ -38,7 +36,7 @@ class Classifier(nn.Module):
             layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True)]
         self.body = nn.Sequential(*layers)
         self.head = dense(hidden[-1] if hidden else width, n_classes, rng)
-        self.register_buffer("squares", None)
+        self.squares: list[Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, shape (n, n_classes)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -15,9 +16,8 @@ class RMSProp:
 
         g ← g · min(1, c / |g|),  g ← clip(g, ±v),  s ← ρ s + (1 − ρ) g²,  p ← p − η g / (√s + ε)
 
-    The parameters become views of one flat buffer, and a step is one fused kernel over it: Adam
-    without momentum (β₁ = 0, β₂ = ρ) and without bias correction is RMSProp. That saves two of
-    three milliseconds on the paper's VAE (docs/decisions/speed.md).
+    A step is one fused kernel over each parameter: Adam without momentum (β₁ = 0, β₂ = ρ) and without
+    bias correction is RMSProp. What was measured: docs/decisions/speed.md.
     """
 
     def __init__(
@@ -29,32 +29,42 @@ class RMSProp:
         epsilon: float,
         clip_norm: float,
         clip_value: float,
-        squares: Tensor | None = None,
+        squares: Sequence[Tensor] | None = None,
     ) -> None:
         self.parameters = list(parameters)
-        self.flat = torch.cat([p.detach().reshape(-1) for p in self.parameters])
-        sizes = [p.numel() for p in self.parameters]
-        for parameter, part in zip(self.parameters, self.flat.split(sizes), strict=True):
-            parameter.data = part.view(parameter.shape)
-        self._gradient = torch.empty_like(self.flat)
-        fits = squares is not None and squares.shape == self.flat.shape  # a layer may have grown since
-        self.squares = squares.clone() if squares is not None and fits else torch.zeros_like(self.flat)
+        kept = squares or [torch.empty(0)] * len(self.parameters)
+        self.squares = [
+            old.clone() if old.shape == p.shape else torch.zeros_like(p)  # a layer may have grown since
+            for old, p in zip(kept, self.parameters, strict=True)
+        ]
         self.learning_rate, self.rho, self.epsilon = learning_rate, rho, epsilon
         self.clip_norm, self.clip_value = clip_norm, clip_value
-        self._step = [torch.tensor(_SETTLED, device=self.flat.device)]
+        self._steps = [torch.tensor(_SETTLED, device=p.device) for p in self.parameters]
 
     @torch.no_grad()
-    def step(self, gradients: Sequence[Tensor]) -> None:
-        """Move the parameters by their gradients."""
-        gradient = self._gradient
-        torch.cat([part.reshape(-1) for part in gradients], out=gradient)
-        if self.clip_norm:
-            gradient.mul_((self.clip_norm / gradient.dot(gradient).sqrt_()).clamp_(max=1.0))
-        if self.clip_value:
-            gradient.clamp_(-self.clip_value, self.clip_value)
-        # The gradient is its own "first moment": with β₁ = 0 the kernel writes it back unchanged.
+    def step(self, gradients: tuple[Tensor, ...]) -> None:
+        """Move the parameters by their gradients, which are used up."""
+        divisor = self._clip(gradients) if self.clip_norm or self.clip_value else 1.0
+        # Each gradient is its own "first moment": with β₁ = 0 the kernel writes it back as it is.
         torch._fused_adam_(
-            [self.flat], [gradient], [gradient], [self.squares], [], self._step,
+            list(self.parameters), gradients, gradients, self.squares, [], self._steps,
             lr=self.learning_rate, beta1=0.0, beta2=self.rho, weight_decay=0.0, eps=self.epsilon,
             amsgrad=False, maximize=False,
+            grad_scale=torch.tensor(divisor, device=gradients[0].device) if divisor != 1.0 else None,
         )  # fmt: skip
+
+    def _clip(self, gradients: Sequence[Tensor]) -> float:
+        """Clip elements, and return by what the fused kernel must divide to clip the norm.
+
+        The order is the other way round than the formula's, so the bound on an element is scaled up by
+        the divisor to come. A tensor whose whole norm is below the bound has no element to clip.
+        """
+        flat = [gradient.reshape(-1) for gradient in gradients]
+        squares: list[float] = torch.stack([part.dot(part) for part in flat]).tolist()
+        divisor = max(1.0, math.sqrt(sum(squares)) / self.clip_norm) if self.clip_norm else 1.0
+        if self.clip_value:
+            bound = self.clip_value * divisor
+            for gradient, square in zip(gradients, squares, strict=True):
+                if square > bound * bound:
+                    gradient.clamp_(-bound, bound)
+        return divisor

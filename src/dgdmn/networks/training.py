@@ -44,8 +44,8 @@ def train(
     generator: torch.Generator,
     name: str,
     listen: Listener,
-    squares: Tensor | None = None,
-) -> Tensor:
+    squares: list[Tensor] | None = None,
+) -> list[Tensor]:
     """Train a network in place on data in memory; returns the optimiser's running squares.
 
     Rows are visited in a new random order each epoch, the last, partial batch included.

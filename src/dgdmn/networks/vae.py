@@ -19,8 +19,6 @@ class VAE(nn.Module):
     loss(x) = −E_q[log p(x | z)] + β KL(q(z | x) ‖ N(0, I)),   summed over pixels, mean over the batch
     """
 
-    squares: Tensor | None
-
     def __init__(
         self,
         shape: tuple[int, ...],
@@ -43,7 +41,7 @@ class VAE(nn.Module):
         self.decoder = nn.Sequential(
             *_mlp((latent, *hidden[::-1]), rng), dense(hidden[0], width, rng), *out_of
         )
-        self.register_buffer("squares", None)
+        self.squares: list[Tensor] | None = None
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of q(z | x), each (n, latent)."""

@@ -1,0 +1,67 @@
+"""RMSProp against torch's own, and its clipping against Keras's formulas."""
+
+import pytest
+import torch
+from torch import nn
+
+from dgdmn.networks.rmsprop import RMSProp
+
+SETTINGS = {"learning_rate": 0.003, "rho": 0.9, "epsilon": 1e-8}
+
+
+def _parameters(seed: int = 0) -> list[nn.Parameter]:
+    rng = torch.Generator().manual_seed(seed)
+    return [nn.Parameter(torch.randn(shape, generator=rng)) for shape in ((5, 7), (5,), (3, 5))]
+
+
+def _gradients(step: int, scale: float) -> tuple[torch.Tensor, ...]:
+    rng = torch.Generator().manual_seed(100 + step)
+    return tuple(scale * torch.randn(p.shape, generator=rng) for p in _parameters())
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 100.0])
+@pytest.mark.parametrize(("clip_norm", "clip_value"), [(0.0, 0.0), (1.0, 0.5), (1.0, 0.0), (0.0, 0.5), (3.0, 0.05)])
+def test_equals_torch_with_clipping_by_hand(scale, clip_norm, clip_value):
+    ours, theirs = _parameters(), _parameters()
+    optimiser = RMSProp(ours, **SETTINGS, clip_norm=clip_norm, clip_value=clip_value)
+    reference = torch.optim.RMSprop(theirs, lr=0.003, alpha=0.9, eps=1e-8)
+    for step in range(20):
+        optimiser.step(_gradients(step, scale))
+        gradients = _gradients(step, scale)
+        norm = sum(float((g**2).sum()) for g in gradients) ** 0.5
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            if clip_norm and norm >= clip_norm:  # Keras 2: g * clipnorm / norm
+                gradient = gradient * clip_norm / norm
+            if clip_value:
+                gradient = gradient.clamp(-clip_value, clip_value)
+            parameter.grad = gradient
+        reference.step()
+    for ours_one, theirs_one in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(ours_one, theirs_one, rtol=2e-5, atol=2e-6)
+
+
+def test_first_step_by_hand():
+    parameter = nn.Parameter(torch.tensor([1.0, -2.0]))
+    RMSProp([parameter], **SETTINGS, clip_norm=0.0, clip_value=0.0).step((torch.tensor([0.5, 0.0]),))
+    # s = 0.1 · 0.25, p = 1 − 0.003 · 0.5 / √0.025; a zero gradient moves nothing
+    assert parameter.tolist() == pytest.approx([1 - 0.003 * 0.5 / 0.025**0.5, -2.0])
+
+
+def test_kept_squares_go_on_where_they_stopped():
+    at_once, in_two = _parameters(), _parameters()
+    whole = RMSProp(at_once, **SETTINGS, clip_norm=1.0, clip_value=0.5)
+    first = RMSProp(in_two, **SETTINGS, clip_norm=1.0, clip_value=0.5)
+    for step in range(4):
+        whole.step(_gradients(step, 1.0))
+    for step in range(2):
+        first.step(_gradients(step, 1.0))
+    second = RMSProp(in_two, **SETTINGS, clip_norm=1.0, clip_value=0.5, squares=first.squares)
+    for step in range(2, 4):
+        second.step(_gradients(step, 1.0))
+    assert all(torch.equal(a, b) for a, b in zip(at_once, in_two, strict=True))
+
+
+def test_all_zero_gradients_are_harmless():
+    parameters = _parameters()
+    RMSProp(parameters, **SETTINGS, clip_norm=1.0, clip_value=0.5).step(tuple(torch.zeros_like(p) for p in parameters))
+    assert all(torch.equal(a, b) for a, b in zip(parameters, _parameters(), strict=True))
