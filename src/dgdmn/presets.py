@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
+import ast
+import inspect
+import itertools
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
-from dgdmn.errors import UsageError
+from dgdmn.errors import UsageError, suggestion
 
 
 @dataclass(frozen=True)
@@ -214,12 +216,12 @@ def preset(name: str, dataset: str | None = None) -> Preset:
     0.05
     """
     if name not in PRESETS:
-        raise UsageError(f"no preset {name!r}; there are {', '.join(PRESETS)}{_meant(name, PRESETS)}")
+        raise UsageError(f"no preset {name!r}{suggestion(name, PRESETS)}; there are {', '.join(PRESETS)}")
     if name == "arrays":
         return ARRAYS
     if dataset is not None and dataset not in PAPER:
         raise UsageError(
-            f"no preset for {dataset!r}; there are presets for {', '.join(PAPER)}{_meant(dataset, PAPER)}"
+            f"no preset for {dataset!r}{suggestion(dataset, PAPER)}; there are presets for {', '.join(PAPER)}"
         )
     base = replace(_DIGITS, n_classes=0) if dataset is None else PAPER[dataset]
     return base if name == "paper" else _quick(base)
@@ -229,7 +231,7 @@ def overridden(preset: Preset, changes: dict[str, Any]) -> Preset:
     """The preset with some fields changed; None leaves a field as it is."""
     known = {field.name for field in fields(Preset)}
     for name in changes.keys() - known:
-        raise UsageError(f"no hyper-parameter {name!r}{_meant(name, known)}")
+        raise UsageError(f"no hyper-parameter {name!r}{suggestion(name, known)}")
     return replace(preset, **{name: value for name, value in changes.items() if value is not None})
 
 
@@ -240,6 +242,13 @@ def as_dict(preset: Preset) -> dict[str, Any]:
     }
 
 
-def _meant(name: str | None, known: Any) -> str:
-    close = difflib.get_close_matches(name or "", known, 1)
-    return f"; did you mean {close[0]}?" if close else ""
+def field_docs() -> dict[str, str]:
+    """What each field means, from the docstring under it."""
+    body = ast.parse(inspect.getsource(Preset)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs = {}
+    for statement, following in itertools.pairwise(body.body):
+        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+            assert isinstance(statement.target, ast.Name)
+            docs[statement.target.id] = " ".join(str(ast.literal_eval(following.value)).split())
+    return docs

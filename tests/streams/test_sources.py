@@ -193,7 +193,7 @@ def test_names_of_streams_and_their_data():
         "split-digits": "mnist",
     }
     assert sources.where("embedded") == sources.fetch("embedded") == sources.verify("embedded") == []
-    with pytest.raises(UsageError, match="did you mean 'quickdraw'"):
+    with pytest.raises(UsageError, match="did you mean quickdraw"):
         sources.where("quikdraw")
 
 

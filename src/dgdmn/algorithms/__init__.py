@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING
 
-from dgdmn.errors import UsageError
+from dgdmn.errors import UsageError, suggestion
 
 if TYPE_CHECKING:
     from dgdmn.algorithms.base import ContinualClassifier
@@ -18,9 +17,7 @@ ALGORITHMS = {"nn": "NN", "dgr": "DGR", "dgdmn": "DGDMN", "joint": "Joint"}
 def algorithm(name: str) -> type[ContinualClassifier]:
     """The estimator class of that name; torch is imported only now."""
     if name not in ALGORITHMS:
-        close = difflib.get_close_matches(name, ALGORITHMS, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise UsageError(f"no algorithm {name!r}; there are {', '.join(ALGORITHMS)}{hint}")
+        raise UsageError(f"no algorithm {name!r}{suggestion(name, ALGORITHMS)}; there are {', '.join(ALGORITHMS)}")
     found: type[ContinualClassifier] = getattr(
         importlib.import_module(f"dgdmn.algorithms.{name}"), ALGORITHMS[name]
     )

@@ -1,4 +1,4 @@
-"""One run: a dataset, an algorithm, a preset, a seed; learnt, tested and recorded."""
+"""One run: learnt by the protocol, recorded as it goes."""
 
 from __future__ import annotations
 
@@ -7,136 +7,83 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dgdmn import __version__, metrics, presets, streams
+from dgdmn import __version__, metrics, streams
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.base import GenerativeClassifier
 from dgdmn.errors import UsageError
 from dgdmn.events import EpochDone, Event, SleepEnded
 from dgdmn.experiments.plan import cost, planned_epochs
-from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, TaskBegan, TaskLearned, learn_stream
-from dgdmn.presets import Preset
-from dgdmn.records import RunRecord, RunWriter, run_name
+from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, TaskLearned, learn_stream
+from dgdmn.experiments.spec import RunSpec
+from dgdmn.records import RunRecord, RunWriter
 from dgdmn.streams import Rows, Task, TaskStream
 
 VALIDATION = 0.1
 """Share of the training rows cut off for `evaluate_on="validation"`."""
 
 
-@dataclass(frozen=True)
-class RunSpec:
-    """Everything that decides what a run computes."""
-
-    dataset: str
-    algorithm: str
-    preset: str
-    options: Preset
-    """The preset of that name for the dataset, with the user's own changes."""
-    seed: int = 0
-    evaluate_on: Literal["test", "validation"] = "test"
-    device: str = "cpu"
-    threads: int = 1
-
-    @property
-    def name(self) -> str:
-        """The run directory's name; what differs from the preset is part of it."""
-        changes = [f"{key}-{_short(value)}" for key, value in self.changes().items()]
-        on = ["on-validation"] if self.evaluate_on == "validation" else []
-        return run_name(self.dataset, self.algorithm, "-".join([self.preset, *changes, *on]), self.seed)
-
-    def changes(self) -> dict[str, Any]:
-        """The options that are not the preset's."""
-        base = presets.as_dict(presets.preset(self.preset, self.dataset))
-        return {key: value for key, value in presets.as_dict(self.options).items() if value != base[key]}
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is, by the work planned and the work done."""
-
-    doing: str
-    """What it does now, for people."""
-    done: float
-    """Share of the run's work that is done, in [0, 1]."""
-    part: float
-    """Share of what it does now."""
-
-
-Watcher = Callable[[str, Progress | ProtocolEvent], None]
-"""Is told the run's name and what happened."""
-
-
-def execute(spec: RunSpec, out: Path, watch: Watcher) -> RunRecord:
+def execute(spec: RunSpec, out: Path) -> RunRecord:
     """Do the run, or return its record at once if it has been done before."""
     directory = out / spec.name
+    validation = VALIDATION if spec.evaluate_on == "validation" else 0.0
+    stream = streams.load(spec.dataset, seed=spec.seed, validation=validation)
     if (directory / "config.json").exists():
         record = RunRecord.read(directory)
         _check_same(spec, record)
         if record.complete:
             return record
         writer = RunWriter.resume(directory, steps=0)
-        stream = _stream(spec)
     else:
-        stream = _stream(spec)
         stream[0]  # data that cannot be found must not leave a directory behind
         writer = RunWriter(directory, _config(spec, stream))
     torch.set_num_threads(spec.threads)
-    _Run(spec, stream, writer, watch).go()
+    _Run(spec, stream, writer).go()
     return RunRecord.read(directory)
 
 
-def _stream(spec: RunSpec) -> TaskStream:
-    return streams.load(
-        spec.dataset, seed=spec.seed, validation=VALIDATION if spec.evaluate_on == "validation" else 0.0
-    )
-
-
 class _Run:
-    """Ties the pieces together: the algorithm learns, the writer records, the watcher sees."""
+    """Ties the pieces together: the algorithm learns, the writer records."""
 
-    def __init__(self, spec: RunSpec, stream: TaskStream, writer: RunWriter, watch: Watcher) -> None:
-        self.spec, self.stream, self.writer, self.watch = spec, stream, writer, watch
+    def __init__(self, spec: RunSpec, stream: TaskStream, writer: RunWriter) -> None:
+        self.spec, self.stream, self.writer = spec, stream, writer
         self.began = time.monotonic()
         self.seconds = {"train": 0.0, "evaluate": 0.0}
         self.samples_trained = 0
         self.sleeps = 0
+        self.work_done = 0.0
+        self.tests, labels = self._look_ahead()
+        plan = planned_epochs(spec.algorithm, spec.options, labels)
+        self.work = sum(cost(epoch, spec.options, stream.shape) for epoch in plan)
+        self.model = algorithm(spec.algorithm)(
+            spec.options, random_state=spec.seed, device=spec.device, listen=self._hear
+        )
 
     def go(self) -> None:
         """Learn the stream and record it."""
-        tests, labels = self._look_ahead()
-        plan = planned_epochs(self.spec.algorithm, self.spec.options, labels)
-        costs = [cost(epoch, self.spec.options, self.stream.shape) for epoch in plan]
-        self.total = sum(costs)
-        self.done = 0.0
-        self.model = algorithm(self.spec.algorithm)(
-            self.spec.options, random_state=self.spec.seed, device=self.spec.device, listen=self._heard
-        )
         since = time.monotonic()
         tasks = (self._few(task) for task in self.stream)
-        for event in learn_stream(self.model, tasks, self.stream.classes, tests):
+        for event in learn_stream(self.model, tasks, self.stream.classes, self.tests):
             now = time.monotonic()
             self.seconds["evaluate" if isinstance(event, Evaluated) else "train"] += now - since
             since = now
             self._record(event)
-            self.watch(self.spec.name, event)
-        self._keep_dreams("last", tests)
+        self._keep_reconstructions()
         self.writer.summary(self._summary())
 
-    def _look_ahead(self) -> tuple[dict[str, Rows], list[tuple[str, Any]]]:
+    def _look_ahead(self) -> tuple[dict[str, Rows], list[tuple[str, NDArray[Any]]]]:
         """The rows to test on, and the labels to plan with."""
         tests, labels = {}, []
         for task in self.stream:
-            held_out = task.test if self.spec.evaluate_on == "test" else task.validation
-            assert held_out is not None
+            held_out = task.test if task.validation is None else task.validation
             tests[task.name] = held_out
             labels.append((task.name, self._few(task).train.y))
         return tests, labels
@@ -150,43 +97,38 @@ class _Run:
         chosen = np.random.default_rng([self.spec.seed, index]).permutation(len(task.train))[:few]
         return Task(task.name, task.train.take(chosen), task.validation, task.test)
 
-    def _heard(self, event: Event) -> None:
+    def _hear(self, event: Event) -> None:
         """The core speaks: an epoch, a replay, a sleep."""
-        self.writer.event(_snake(type(event).__name__), **asdict(event))
+        extra = {}
         if isinstance(event, EpochDone):
             self.samples_trained += event.samples
-            self.done += cost(event, self.spec.options, self.stream.shape)
-            where = {"stm": "short-term memory", "ltm": "long-term memory", "": ""}[event.memory]
-            doing = " ".join(filter(None, (where, event.network)))
-            share = min(self.done / self.total, 1.0)
-            self.watch(self.spec.name, Progress(doing, share, event.epoch / event.epochs))
+            self.work_done += cost(event, self.spec.options, self.stream.shape)
+            extra = {"done": min(1.0, self.work_done / self.work)}
         if isinstance(event, SleepEnded):
             self.sleeps += 1
+        self.writer.event(_snake(type(event).__name__), **asdict(event), **extra)
 
     def _record(self, event: ProtocolEvent) -> None:
+        self.writer.event(_snake(type(event).__name__), **asdict(event))
+        if isinstance(event, TaskLearned):
+            self._keep_dreams(event.step)
         if isinstance(event, Evaluated):
             self.writer.row("accuracy", event.task, event.accuracy, step=event.step)
             if event.accuracy_ltm is not None:
                 self.writer.row("accuracy_ltm", event.task, event.accuracy_ltm, step=event.step)
-        elif isinstance(event, TaskLearned):
-            self.writer.event("task_learned", step=event.step, task=event.task)
-            self._keep_dreams(f"step{event.step:03d}", None)
-        elif isinstance(event, TaskBegan):
-            self.writer.event("task_began", step=event.step, task=event.task, samples=event.samples)
 
-    def _keep_dreams(self, when: str, tests: dict[str, Rows] | None) -> None:
-        """Dreams of the long-term memory after each task it consolidated; reconstructions at the end."""
+    def _keep_dreams(self, step: int) -> None:
+        """What the long-term memory dreams of, each time it has just consolidated."""
         model = self.model
-        if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
-            return
-        if tests is not None:
-            some = np.concatenate([rows.x[:4] for rows in tests.values()])
-            self.writer.artefact(
-                "reconstructions", x=_bytes(some), reconstructed=_bytes(model.reconstruct(some))
-            )
-        elif not model.awake_tasks():
+        if isinstance(model, GenerativeClassifier) and not model.awake_tasks():
             x, y = model.sample(128, random_state=self.spec.seed)
-            self.writer.artefact(f"dreams-{when}", x=_bytes(x), y=y)
+            self.writer.artefact(f"dreams-{step:03d}", x=_bytes(x), y=y)
+
+    def _keep_reconstructions(self) -> None:
+        if isinstance(self.model, GenerativeClassifier):
+            some = np.concatenate([rows.x[:4] for rows in self.tests.values()])
+            seen = self.model.reconstruct(some)
+            self.writer.artefact("reconstructions", x=_bytes(some), reconstructed=_bytes(seen))
 
     def _summary(self) -> dict[str, Any]:
         record = RunRecord.read(self.writer.directory)
@@ -209,12 +151,7 @@ class _Run:
 def _config(spec: RunSpec, stream: TaskStream) -> dict[str, Any]:
     """Everything needed to run it again, and where it ran."""
     return {
-        "dataset": spec.dataset,
-        "algorithm": spec.algorithm,
-        "preset": spec.preset,
-        "seed": spec.seed,
-        "evaluate_on": spec.evaluate_on,
-        "options": presets.as_dict(spec.options),
+        **spec.identity(),
         "changes": spec.changes(),
         "tasks": list(stream.task_names),
         "classes": list(stream.classes),
@@ -233,15 +170,10 @@ def _config(spec: RunSpec, stream: TaskStream) -> dict[str, Any]:
 
 def _check_same(spec: RunSpec, record: RunRecord) -> None:
     """A directory of another computation is not this run."""
-    theirs = {
-        key: record.config.get(key) for key in ("dataset", "algorithm", "seed", "evaluate_on", "options")
-    }
-    ours = {"dataset": spec.dataset, "algorithm": spec.algorithm, "seed": spec.seed,
-            "evaluate_on": spec.evaluate_on, "options": presets.as_dict(spec.options)}  # fmt: skip
-    for key, value in ours.items():
-        if theirs[key] != value:
+    for key, value in spec.identity().items():
+        if record.config.get(key) != value:
             raise UsageError(
-                f"{record.directory} holds a run with another {key}; choose another --out, or remove it"
+                f"{record.directory} holds a run with another {key}; remove it, or choose another --out"
             )
 
 
@@ -252,10 +184,6 @@ def _peak_rss_mb() -> float:
 
 def _bytes(x: NDArray[Any]) -> NDArray[np.uint8]:
     return np.asarray(np.round(np.clip(x, 0, 1) * 255), dtype=np.uint8)
-
-
-def _short(value: Any) -> str:
-    return ".".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 
 def _snake(name: str) -> str:

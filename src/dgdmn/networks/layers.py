@@ -51,7 +51,7 @@ class ToRows(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, c, ≥ h, ≥ w) → (n, h · w · c)."""
-        return x[:, :, : self.height, : self.width].permute(0, 2, 3, 1).reshape(len(x), -1)
+        return x[:, :, : self.height, : self.width].permute(0, 2, 3, 1).flatten(1)
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -37,10 +37,9 @@ class VAE(nn.Module):
         self.schedule = schedule
         self.keep_optimiser = keep_optimiser
         into, out_of, width = _convolutional(shape, convolutions, rng) if convolutions else _flat(shape)
-        self.encoder = nn.Sequential(*into, *_mlp((width, *hidden), rng), dense(hidden[-1], 2 * latent, rng))
-        self.decoder = nn.Sequential(
-            *_mlp((latent, *hidden[::-1]), rng), dense(hidden[0], width, rng), *out_of
-        )
+        there, back = (width, *hidden), (latent, *hidden[::-1])
+        self.encoder = nn.Sequential(*into, *_mlp(there, rng), dense(there[-1], 2 * latent, rng))
+        self.decoder = nn.Sequential(*_mlp(back, rng), dense(back[-1], width, rng), *out_of)
         self.squares: list[Tensor] | None = None
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:

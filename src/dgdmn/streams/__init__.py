@@ -11,8 +11,7 @@ import importlib
 import inspect
 from typing import Any
 
-from dgdmn.errors import UsageError
-from dgdmn.streams.arguments import suggestion
+from dgdmn.errors import UsageError, suggestion
 from dgdmn.streams.arrays import from_arrays
 from dgdmn.streams.reading import read_arrays
 from dgdmn.streams.task import Rows, Task, TaskStream

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,9 +28,3 @@ def array(name: str, value: Any) -> NDArray[Any]:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name} is no array: give rows of one shape, or a list of (name, X, y)") from error
-
-
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """ ", did you mean …?" where a name is close to one that exists."""
-    close = difflib.get_close_matches(str(name), list(names), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from dgdmn.errors import DataError, UsageError
+from dgdmn.errors import DataError, UsageError, suggestion
 from dgdmn.streams import integrity, known
-from dgdmn.streams.arguments import suggestion
 from dgdmn.streams.download import Progress
 from dgdmn.streams.obtain import Failures, obtain
 from dgdmn.streams.places import CACHE, DATA, Copy, cache_dir, copies, folders, locate

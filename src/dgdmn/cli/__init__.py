@@ -1,0 +1,71 @@
+"""The command line: `dgdmn VERB …`. Each verb is a module, imported only when it is called."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+import traceback
+
+from dgdmn.errors import DgdmnError, UsageError
+
+VERBS = {
+    "run": "learn a stream of tasks, test after each, record everything",
+    "data": "find, fetch and verify the datasets",
+    "algorithms": "list the algorithms",
+    "doctor": "tell versions, threads, memory and the data found",
+}
+
+USAGE = """usage: dgdmn VERB …
+
+{verbs}
+
+`dgdmn VERB --help` tells the rest. `--debug` shows the traceback of an error.
+Exit codes: 0 done, 1 failed, 2 wrong usage.
+"""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Do what the command line says and exit."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    try:
+        code = _dispatch([argument for argument in arguments if argument != "--debug"])
+    except DgdmnError as error:
+        code = _complain(str(error), debug, 2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        code = _complain("interrupted; the same command starts again what is not finished", debug, 1)
+    except BrokenPipeError:  # `dgdmn … | head`: nobody reads on
+        sys.stdout = None
+        code = 0
+    except OSError as error:
+        code = _complain(f"{error.filename or 'input/output'}: {error.strerror or error}", debug, 1)
+    except Exception as error:
+        code = _complain(f"{type(error).__name__}: {error} (a bug? --debug shows where)", debug, 1)
+    sys.exit(code)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    verb = arguments[0] if arguments else "--help"
+    if verb in ("-h", "--help", "help"):
+        sys.stdout.write(USAGE.format(verbs="\n".join(f"  {name:12} {what}" for name, what in VERBS.items())))
+        return 0
+    if verb == "--version":
+        from dgdmn import __version__
+
+        sys.stdout.write(f"dgdmn {__version__}\n")
+        return 0
+    if verb not in VERBS:
+        close = difflib.get_close_matches(verb, VERBS, 1)
+        hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(VERBS)}"
+        raise UsageError(f"no verb {verb!r}{hint}")
+    code: int = importlib.import_module(f"dgdmn.cli.{verb}").main(arguments[1:])
+    return code
+
+
+def _complain(message: str, debug: bool, code: int) -> int:
+    if debug:
+        traceback.print_exc()
+    first = message.splitlines()[0] if message else "failed"
+    sys.stderr.write(f"dgdmn: {first}\n")
+    return code

@@ -1,0 +1,5 @@
+"""`python -m dgdmn.cli` is `dgdmn`."""
+
+from dgdmn.cli import main
+
+main()

@@ -1,0 +1,176 @@
+"""Progress and results in the terminal, read from the run directories; plain lines without a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from dgdmn.experiments.spec import RunSpec
+from dgdmn.metrics import standard_error
+from dgdmn.paper import published
+from dgdmn.records import RunRecord
+
+_WHERE = {"stm": "short-term memory", "ltm": "long-term memory", "": "network"}
+
+
+class _Line:
+    """What is known of one run, from the events it has written so far."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "events.jsonl"
+        self._offset = self._path.stat().st_size if self._path.exists() else 0  # the past is not news
+        self.began = time.monotonic()
+        self.done, self.part = 0.0, 0.0
+        self.tasks, self.step, self.task = 0, 0, ""
+        self.doing = "waiting"
+
+    def news(self) -> list[dict[str, Any]]:
+        """Whole lines written since the last look."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        if self._offset == 0 and whole:
+            self.began = time.monotonic()
+        self._offset += len(whole)
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def take(self, event: dict[str, Any]) -> None:
+        kind = event["kind"]
+        if kind == "task_began":
+            self.step, self.task, self.doing, self.part = event["step"], event["task"], "starting", 0.0
+        elif kind == "epoch_done":
+            self.done, self.part = event["done"], event["epoch"] / event["epochs"]
+            self.doing = f"{_WHERE[event['memory']]}, {event['network']} {event['epoch']}/{event['epochs']}"
+        elif kind == "sleep_began":
+            self.doing, self.part = f"asleep: {event['dreams']:,} dreams", 0.0
+        elif kind == "evaluated":
+            self.tasks = len(event["accuracy"])
+
+    def seconds_left(self) -> float | None:
+        elapsed = time.monotonic() - self.began
+        return elapsed * (1 - self.done) / self.done if self.done > 0.005 else None
+
+
+class Display:
+    """Draws the runs while they go: bars in a terminal, a line for each task learnt elsewhere."""
+
+    def __init__(self, out: Path, specs: Sequence[RunSpec]) -> None:
+        self._lines = {spec.name: _Line(out / spec.name) for spec in specs}
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
+
+    def __enter__(self) -> Display:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def look(self) -> None:
+        """Read what is new and show it."""
+        for name, line in self._lines.items():
+            for event in line.news():
+                line.take(event)
+                if event["kind"] == "evaluated" and not self._live:
+                    self._say(name, line, event)
+        if self._live:
+            self._live.update(self._table(), refresh=True)
+
+    def _say(self, name: str, line: _Line, event: dict[str, Any]) -> None:
+        seen = event["accuracy"][: event["step"]]
+        left = line.seconds_left()
+        tail = f", about {_duration(left)} left" if left and line.done < 1 else ""
+        sys.stderr.write(
+            f"{name}: task {event['step']}/{len(event['accuracy'])} ({event['task']}) learnt, "
+            f"accuracy on tasks seen {np.mean(seen):.3f}, {line.done:.0%} done{tail}\n"
+        )
+        sys.stderr.flush()
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 1))
+        for name, line in self._lines.items():
+            left = line.seconds_left()
+            table.add_row(
+                name,
+                ProgressBar(total=1, completed=line.done, width=24),
+                f"{line.done:4.0%}",
+                f"{_duration(left)} left" if left is not None and line.done < 1 else "",
+            )
+            if 0 < line.done < 1:
+                what = (
+                    f"  task {line.step}{f'/{line.tasks}' if line.tasks else ''}: {line.task} · {line.doing}"
+                )
+                table.add_row(what, ProgressBar(total=1, completed=line.part, width=24), "", "")
+        return table
+
+
+def print_results(out: Path, specs: Sequence[RunSpec]) -> None:
+    """The table at the end: ours, mean over the seeds, beside the paper's; and where everything is."""
+    if not specs:
+        return
+    console = Console(soft_wrap=True)
+    records = [RunRecord.read(out / spec.name) for spec in specs]
+    table = Table(
+        title=f"{specs[0].dataset}, {specs[0].preset} preset, seeds {_listed(spec.seed for spec in specs)}"
+    )
+    for heading in ("algorithm", "ACC", "BWT", "ACC, LTM alone", "minutes"):
+        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
+    with_paper = any(published(spec.algorithm, spec.dataset) for spec in specs)
+    for heading in ("paper's ACC", "paper's BWT") if with_paper else ():
+        table.add_column(heading, justify="right")
+    for algorithm in dict.fromkeys(spec.algorithm for spec in specs):
+        mine = [record.summary or {} for record in records if record.config["algorithm"] == algorithm]
+        theirs = published(algorithm, specs[0].dataset)
+        cells = [_mean(mine, "acc"), _mean(mine, "bwt"), _mean(mine, "acc_ltm"), _minutes(mine)]
+        paper = [f"{theirs.acc:.3f}", f"{theirs.bwt:.3f}"] if theirs else ["", ""]
+        table.add_row(algorithm, *cells, *(paper if with_paper else []))
+    console.print(table)
+    if note := records[0].config.get("note"):
+        console.print(note, markup=False, highlight=False)
+    console.print(
+        "recorded in",
+        *[str(record.directory) for record in records],
+        sep="\n  ",
+        markup=False,
+        highlight=False,
+    )
+
+
+def _mean(summaries: Sequence[dict[str, Any]], key: str) -> str:
+    values = [summary[key] for summary in summaries if summary.get(key) is not None]
+    if not values:
+        return "–"
+    spread = f" ± {standard_error(values):.3f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.3f}{spread}"
+
+
+def _minutes(summaries: Sequence[dict[str, Any]]) -> str:
+    return f"{np.mean([summary['seconds'] for summary in summaries]) / 60:.1f}"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _listed(seeds: Any) -> str:
+    return ", ".join(map(str, dict.fromkeys(seeds)))

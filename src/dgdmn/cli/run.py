@@ -1,0 +1,197 @@
+"""`dgdmn run`: learn a stream with one or more algorithms and seeds, side by side on the cores."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from dgdmn.algorithms import ALGORITHMS
+from dgdmn.errors import DataError, UsageError, suggestion
+from dgdmn.presets import PAPER, PRESETS, Preset, field_docs, preset
+
+if TYPE_CHECKING:  # numpy and rich wait until the arguments are parsed, so that --help is quick
+    from dgdmn.experiments.spec import RunSpec
+    from dgdmn.experiments.sweep import Failure
+
+
+@dataclass(frozen=True)
+class Run:
+    """Learn a stream of tasks one at a time; test on all of them after each; record everything."""
+
+    dataset: tyro.conf.Positional[str]
+    """digits, tdigits, permnist, shapes, hindi, split-digits or embedded."""
+    options: Annotated[Preset, tyro.conf.arg(name="")]
+    algorithm: tuple[str, ...] = ("dgdmn",)
+    """One or more of them; `dgdmn algorithms` lists them."""
+    preset: str = "paper"
+    """`paper` (appendix B) or `quick` (the same code in under a minute)."""
+    seed: tuple[int, ...] = (0,)
+    """One or more seeds; each gives a run of its own."""
+    out: Path = Path("runs")
+    """Where the run directories go."""
+    evaluate_on: Literal["test", "validation"] = "test"
+    """`validation` tests on a tenth cut from the training data, so that nobody tunes on the test set."""
+    jobs: int = 0
+    """Runs at a time; 0: as many as there are cores."""
+    threads: int = 0
+    """torch threads of each run; 0: the cores shared among the runs."""
+    device: str = "cpu"
+    """`cpu`, or `cuda` where there is one."""
+    fallback: Literal["embedded", "none"] = "none"
+    """Use the embedded digits, and say so, where the dataset can be found nowhere."""
+    show_config: bool = False
+    """Print what would run, and stop."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, run, show the results."""
+    args = _parse(arguments)
+    _check(args)
+    if args.show_config:
+        sys.stdout.write(_config_text(args))
+        return 0
+    from dgdmn.cli.display import Display, print_results
+    from dgdmn.experiments.sweep import run_all
+
+    args = _with_data(args)
+    specs = _specs(args)
+    display = Display(args.out, specs)
+    with display:
+        failures = run_all(specs, args.out, _jobs(args), display.look)
+    failed = {failure.run for failure in failures}
+    print_results(args.out, [spec for spec in specs if spec.name not in failed])
+    return _report(failures)
+
+
+def _parse(arguments: list[str]) -> Run:
+    """The dataset and the preset are looked at first: they decide the defaults of all other options."""
+    dataset = next((word for word in arguments if word in PAPER), "digits")
+    name = _value_of("--preset", arguments) or "paper"
+    base = preset(name, dataset)
+    default = Run(dataset=dataset if dataset in arguments else tyro.MISSING, options=base, preset=name)
+    return tyro.cli(
+        Run,
+        args=arguments,
+        prog="dgdmn run",
+        default=default,
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+    )
+
+
+def _value_of(flag: str, arguments: list[str]) -> str | None:
+    for word, following in itertools.pairwise([*arguments, ""]):
+        if word == flag:
+            return following
+        if word.startswith(f"{flag}="):
+            return word.split("=", 1)[1]
+    return None
+
+
+def _check(args: Run) -> None:
+    if args.dataset not in PAPER:
+        raise UsageError(
+            f"no dataset {args.dataset!r}{suggestion(args.dataset, PAPER)}; there are {', '.join(PAPER)}"
+        )
+    for name in args.algorithm:
+        if name not in ALGORITHMS:
+            raise UsageError(
+                f"no algorithm {name!r}{suggestion(name, ALGORITHMS)}; there are {', '.join(ALGORITHMS)}"
+            )
+    if args.preset not in PRESETS:
+        raise UsageError(f"no preset {args.preset!r}; there are {', '.join(PRESETS)}")
+    for name, value in (
+        ("jobs", args.jobs),
+        ("threads", args.threads),
+        *(("seed", seed) for seed in args.seed),
+    ):
+        if value < 0:
+            raise UsageError(f"{name} is {value}; it must be at least 0")
+    if args.out.exists() and not args.out.is_dir():
+        raise UsageError(f"--out {args.out} is a file; name a directory")
+
+
+def _with_data(args: Run) -> Run:
+    """Fetch what is missing; else fall back to the embedded digits if that was asked for."""
+    from dgdmn.cli.data import fetch_with_bar
+    from dgdmn.streams import sources
+
+    if all(copy.path is not None for copy in sources.where(args.dataset)):
+        return args
+    try:
+        fetch_with_bar(args.dataset)
+    except DataError as error:
+        if args.fallback == "none":
+            raise
+        reason = str(error).split(";")[0]
+        sys.stderr.write(
+            f"{reason}: running on the embedded digits instead (dgdmn data fetch {args.dataset} says more)\n"
+        )
+        options = replace(preset(args.preset, "embedded"), **_changes(args))
+        return replace(args, dataset="embedded", options=options)
+    return args
+
+
+def _changes(args: Run) -> dict[str, Any]:
+    base = preset(args.preset, args.dataset)
+    values = {field.name: getattr(args.options, field.name) for field in fields(Preset)}
+    return {name: value for name, value in values.items() if value != getattr(base, name)}
+
+
+def _specs(args: Run) -> list[RunSpec]:
+    from dgdmn.experiments.spec import RunSpec
+
+    pairs = list(itertools.product(dict.fromkeys(args.seed), dict.fromkeys(args.algorithm)))
+    threads = args.threads or max(1, _cores() // min(_jobs(args), len(pairs)))
+    return [
+        RunSpec(args.dataset, name, args.preset, args.options, seed, args.evaluate_on, args.device, threads)
+        for seed, name in pairs
+    ]
+
+
+def _jobs(args: Run) -> int:
+    return args.jobs or _cores()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _config_text(args: Run) -> str:
+    """What will run, as TOML with the meaning of each field."""
+    changed = _changes(args)
+    lines = [
+        f'dataset = "{args.dataset}"',
+        f"algorithm = {list(args.algorithm)}".replace("'", '"'),
+        f'preset = "{args.preset}"',
+        f"seed = {list(args.seed)}",
+        f'evaluate_on = "{args.evaluate_on}"',
+        "",
+        "[options]",
+    ]
+    docs = field_docs()
+    for field in fields(Preset):
+        value = getattr(args.options, field.name)
+        text = (
+            f'"{value}"'
+            if isinstance(value, str)
+            else str(list(value) if isinstance(value, tuple) else value)
+        )
+        mark = "changed; " if field.name in changed else ""
+        lines.append(f"{field.name} = {text}  # {mark}{docs[field.name]}")
+    return "\n".join(lines) + "\n"
+
+
+def _report(failures: list[Failure]) -> int:
+    for failure in failures:
+        sys.stderr.write(f"dgdmn: {failure.run} failed: {failure.message}\n")
+        if os.environ.get("DGDMN_DEBUG"):
+            sys.stderr.write(failure.trace)
+    if not failures:
+        return 0
+    return 2 if all(failure.usage for failure in failures) else 1

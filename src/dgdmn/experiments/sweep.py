@@ -1,0 +1,93 @@
+"""Several runs side by side: one process each, as many at a time as asked for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from dgdmn.errors import DgdmnError, UsageError
+from dgdmn.experiments.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended without its result."""
+
+    run: str
+    message: str
+    """One line for people."""
+    usage: bool
+    """Whether the request itself was wrong."""
+    trace: str
+    """The whole story, for developers."""
+
+
+def run_all(
+    specs: Sequence[RunSpec], out: Path, jobs: int, look: Callable[[], None], every: float = 0.2
+) -> list[Failure]:
+    """Do the runs, at most `jobs` at a time; a failed one does not stop the others.
+
+    The runs write their directories; `look` is called again and again so that somebody can read them.
+    """
+    waiting, going, failures = list(specs), list[_Child](), list[Failure]()
+    try:
+        while waiting or going:
+            while waiting and len(going) < jobs:
+                going.append(_Child(waiting.pop(0), out))
+            time.sleep(every)
+            look()
+            for child in [child for child in going if child.ended()]:
+                going.remove(child)
+                failures += child.failures()
+    finally:
+        for child in going:
+            child.stop()
+    look()
+    return failures
+
+
+class _Child:
+    """One run in a process of its own: its memory is its own, and so is its death."""
+
+    def __init__(self, spec: RunSpec, out: Path) -> None:
+        self.spec = spec
+        context = multiprocessing.get_context("spawn")
+        self._receiver, sender = context.Pipe(duplex=False)
+        self._process = context.Process(target=_work, args=(spec, out, sender), daemon=True)
+        self._process.start()
+        sender.close()
+
+    def ended(self) -> bool:
+        return self._process.exitcode is not None
+
+    def failures(self) -> list[Failure]:
+        if self._receiver.poll():
+            failure: Failure | None = self._receiver.recv()
+            return [] if failure is None else [failure]
+        message = f"its process ended with code {self._process.exitcode} (killed, or out of memory?)"
+        return [Failure(self.spec.name, message, False, message)]
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.join()
+
+
+def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and decides
+    from dgdmn.experiments.run import execute  # torch is imported in the child only
+
+    failure = None
+    try:
+        execute(spec, out)
+    except DgdmnError as error:
+        failure = Failure(spec.name, str(error), isinstance(error, UsageError), traceback.format_exc())
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        failure = Failure(spec.name, message, False, traceback.format_exc())
+    sender.send(failure)
