@@ -72,7 +72,7 @@ def test_what_is_written_is_read(writer, directory):
     assert no_temporaries(directory)
 
 
-def test_the_csv_is_plain(writer, directory):  # noqa: ARG001
+def test_the_csv_is_plain(writer, directory):
     with (directory / "accuracy.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))
     assert lines[0] == ["step", "after", *TASKS]
@@ -186,7 +186,7 @@ def test_a_damaged_artefact_is_an_error(writer, directory, content):
 
 
 @pytest.mark.parametrize("count", [1, 3, 6, 20])
-def test_a_torn_last_row_is_ignored(writer, directory, count):  # noqa: ARG001
+def test_a_torn_last_row_is_ignored(writer, directory, count):
     cut(directory / "accuracy.csv", count)
     cut(directory / "accuracy_ltm.csv", 1)
     record = RunRecord.read(directory)
@@ -195,7 +195,7 @@ def test_a_torn_last_row_is_ignored(writer, directory, count):  # noqa: ARG001
     assert same(record.accuracy_ltm, [row[::-1] for row in ROWS[:-1]])
 
 
-def test_any_tear_leaves_a_readable_run(writer, directory):  # noqa: ARG001
+def test_any_tear_leaves_a_readable_run(writer, directory):
     for name in ("accuracy.csv", "accuracy_ltm.csv", "events.jsonl"):
         whole = (directory / name).read_bytes()
         for size in range(len(whole)):
@@ -218,13 +218,13 @@ def test_an_ltm_row_ahead_of_accuracy_is_left_out(writer, directory):
 
 
 @pytest.mark.parametrize("end", ['{"kind": "slept", "ti', "{", "\x00\x00\n", "3\n"])
-def test_a_torn_last_event_is_ignored(writer, directory, end):  # noqa: ARG001
+def test_a_torn_last_event_is_ignored(writer, directory, end):
     with (directory / "events.jsonl").open("a") as file:
         file.write(end)
     assert len(RunRecord.read(directory).events) == 3
 
 
-def test_a_whole_last_event_without_line_break_counts(writer, directory):  # noqa: ARG001
+def test_a_whole_last_event_without_line_break_counts(writer, directory):
     cut(directory / "events.jsonl", 1)
     assert len(RunRecord.read(directory).events) == 3
 
@@ -268,14 +268,14 @@ def test_resuming_at_the_end_changes_no_byte_of_the_rows(writer, directory):
     assert (directory / "accuracy.csv").read_bytes() == before
 
 
-def test_resuming_from_nothing_starts_again(writer, directory):  # noqa: ARG001
+def test_resuming_from_nothing_starts_again(writer, directory):
     RunWriter.resume(directory, steps=0).row("accuracy", TASKS[1], [0.7, 0.8, 0.9])
     record = RunRecord.read(directory)
     assert record.order == (TASKS[1],)
     assert same(record.accuracy, [[0.7, 0.8, 0.9]])
 
 
-def test_seconds_go_on_after_resuming(writer, directory):  # noqa: ARG001
+def test_seconds_go_on_after_resuming(writer, directory):
     with (directory / "events.jsonl").open("a") as file:
         file.write('{"kind": "slept", "seconds": 1000.0}\n')
     RunWriter.resume(directory, steps=3)
@@ -283,13 +283,13 @@ def test_seconds_go_on_after_resuming(writer, directory):  # noqa: ARG001
 
 
 @pytest.mark.parametrize("steps", [-1, 4])
-def test_resuming_after_rows_that_are_not_there(writer, directory, steps):  # noqa: ARG001
+def test_resuming_after_rows_that_are_not_there(writer, directory, steps):
     with pytest.raises(UsageError, match=f"steps is {steps}: .* holds 3 rows"):
         RunWriter.resume(directory, steps=steps)
     assert len(RunRecord.read(directory).order) == 3
 
 
-def test_a_new_run_does_not_write_over_an_old_one(writer, directory):  # noqa: ARG001
+def test_a_new_run_does_not_write_over_an_old_one(writer, directory):
     with pytest.raises(UsageError, match="already holds a run"):
         RunWriter(directory, {"tasks": ["other"]})
     assert RunRecord.read(directory).config == CONFIG
@@ -354,7 +354,7 @@ def test_wrong_rows_are_refused(writer, directory, arguments, step, message):
         ("config.json", "{", "config.json is damaged"),
     ],
 )
-def test_damage_elsewhere_is_an_error_in_one_line(writer, directory, name, content, message):  # noqa: ARG001
+def test_damage_elsewhere_is_an_error_in_one_line(writer, directory, name, content, message):
     (directory / name).write_text(content, encoding="utf-8")
     with pytest.raises(DgdmnError, match=message) as caught:
         RunRecord.read(directory)

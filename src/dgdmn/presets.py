@@ -167,7 +167,7 @@ PAPER: dict[str, Preset] = {
         sttm_learner_layers=(32,),
     ),
     "split-digits": replace(_DIGITS, learner_layers=(400, 400), sttm_learner_layers=(100, 100)),
-    "embedded": replace(_DIGITS, n_max=1_437),
+    "embedded": replace(_DIGITS, n_max=1_437, generator_layers=(256, 128), batch_size=32, min_steps=1_000),
 }
 """Appendix B for the paper's five streams; our own entries for the rest.
 
@@ -198,11 +198,13 @@ def _quick(preset: Preset) -> Preset:
     """The same code in under a minute: fewer samples and epochs."""
     return replace(
         preset,
-        samples_per_task=400,
-        n_max=min(preset.n_max, 4_000),
-        generator_epochs=5,
-        learner_epochs=3,
-        joint_epochs=3,
+        samples_per_task=200,
+        n_max=min(preset.n_max, 2_000),
+        generator_epochs=8,
+        learner_epochs=6,
+        joint_epochs=6,
+        batch_size=32,
+        min_steps=300,
     )
 
 

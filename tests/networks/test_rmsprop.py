@@ -20,7 +20,9 @@ def _gradients(step: int, scale: float) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 100.0])
-@pytest.mark.parametrize(("clip_norm", "clip_value"), [(0.0, 0.0), (1.0, 0.5), (1.0, 0.0), (0.0, 0.5), (3.0, 0.05)])
+@pytest.mark.parametrize(
+    ("clip_norm", "clip_value"), [(0.0, 0.0), (1.0, 0.5), (1.0, 0.0), (0.0, 0.5), (3.0, 0.05)]
+)
 def test_equals_torch_with_clipping_by_hand(scale, clip_norm, clip_value):
     ours, theirs = _parameters(), _parameters()
     optimiser = RMSProp(ours, **SETTINGS, clip_norm=clip_norm, clip_value=clip_value)
@@ -63,5 +65,7 @@ def test_kept_squares_go_on_where_they_stopped():
 
 def test_all_zero_gradients_are_harmless():
     parameters = _parameters()
-    RMSProp(parameters, **SETTINGS, clip_norm=1.0, clip_value=0.5).step(tuple(torch.zeros_like(p) for p in parameters))
+    RMSProp(parameters, **SETTINGS, clip_norm=1.0, clip_value=0.5).step(
+        tuple(torch.zeros_like(p) for p in parameters)
+    )
     assert all(torch.equal(a, b) for a, b in zip(parameters, _parameters(), strict=True))

@@ -17,7 +17,9 @@ ALGORITHMS = {"nn": "NN", "dgr": "DGR", "dgdmn": "DGDMN", "joint": "Joint"}
 def algorithm(name: str) -> type[ContinualClassifier]:
     """The estimator class of that name; torch is imported only now."""
     if name not in ALGORITHMS:
-        raise UsageError(f"no algorithm {name!r}{suggestion(name, ALGORITHMS)}; there are {', '.join(ALGORITHMS)}")
+        raise UsageError(
+            f"no algorithm {name!r}{suggestion(name, ALGORITHMS)}; there are {', '.join(ALGORITHMS)}"
+        )
     found: type[ContinualClassifier] = getattr(
         importlib.import_module(f"dgdmn.algorithms.{name}"), ALGORITHMS[name]
     )

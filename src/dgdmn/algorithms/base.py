@@ -114,7 +114,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, learn X as one task, and sleep."""
-        with _threads(self.threads):
+        with _threads(self.threads), _undone_by_failure(self):
             X, y = self._validated(X, y, reset=True)
             learnt = self._fresh(X, y, None)
             listen = self.listen or ignore
@@ -135,7 +135,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         task : the task's descriptor; left out, a known task is recognised and any other is a new one
         """
         first = not self.__sklearn_is_fitted__()
-        with _threads(self.threads):
+        with _threads(self.threads), _undone_by_failure(self):
             X, y = self._validated(X, y, reset=first)
             learnt = self._fresh(X, y, classes) if first else copy.deepcopy(self.learnt_)
             if not first and classes is not None:
@@ -179,6 +179,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def _fresh(self, X: NDArray[Any], y: NDArray[Any], classes: ArrayLike | None) -> Learnt:
         """Nothing learnt yet, ready for samples like these."""
         labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
+        if not labels:
+            raise UsageError("classes is empty; give every label that may come, or leave it out")
         options = self._options()
         if options.n_classes and len(labels) > options.n_classes:
             raise UsageError(
@@ -211,6 +213,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if learnt.closed:
             raise UsageError(
                 f"label {new[0]!r} is not in classes; give every label that may come, or leave it out"
+            )
+        if isinstance(new[0], str) != isinstance(learnt.labels[0], str):
+            raise UsageError(
+                f"label {new[0]!r} is of another kind than {learnt.labels[0]!r}; use text or numbers"
             )
         learnt.labels += new
         n_fixed = self._options().n_classes
@@ -248,6 +254,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         else:
             X, y = validate_data(self, X, y, **checks)
             check_classification_targets(y)
+        if X.size == 0:
+            raise UsageError(f"X has shape {X.shape}: there is no value in it")
         if X.dtype.kind == "f" and not np.isfinite(X).all():
             what = "NaN" if np.isnan(X).any() else "infinity"
             row = int(np.argmin(np.isfinite(X.reshape(len(X), -1)).all(axis=1)))
@@ -338,6 +346,17 @@ def _check_same_classes(learnt: Learnt, classes: ArrayLike) -> None:
     ]
     if learnt.closed and unknown:
         raise UsageError(f"classes now names {unknown[0]!r}, which the first call did not; it cannot change")
+
+
+@contextmanager
+def _undone_by_failure(estimator: ContinualClassifier) -> Iterator[None]:
+    """Give an estimator its attributes back: checking X notes the number of features before it is learnt."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = before
+        raise
 
 
 @contextmanager

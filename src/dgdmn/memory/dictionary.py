@@ -22,7 +22,7 @@ class TaskDictionary(dict[str, Entry]):
     def add(self, tasks: Mapping[str, Entry]) -> None:
         """Note more encounters: counts add up, classes unite (Algorithm 1, line 20)."""
         for task, new in tasks.items():
-            old = self.get(task, Entry(0, frozenset()))
+            old = self.pop(task, Entry(0, frozenset()))  # the task met last comes last
             self[task] = Entry(old.times + new.times, old.classes | new.classes)
 
     def with_classes(self, classes: frozenset[int]) -> str | None:

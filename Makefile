@@ -1,0 +1,41 @@
+# make run    install and learn ten digits one at a time, beside a network that forgets and one that may not
+# make test   every test that fits into ten minutes      make test-all  the long ones too
+# make check  style, types, layers                       make bench     speed against the machine's limit
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Where there is no GPU, PyTorch's own index has builds without CUDA. It is asked only if it answers quickly.
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
+
+.PHONY: run test test-all check bench install clean
+
+run: install
+	$(BIN)/dgdmn run digits --algorithm dgdmn nn joint --preset paper --fallback embedded
+
+test: install
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test-all: install
+	$(BIN)/python -m pytest -q -n 2
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install
+	$(BIN)/python benchmarks/speed.py
+
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dgdmn needs Python 3.11 or newer"'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	    $$($(BIN)/python scripts/torch_index.py $(TORCH_INDEX)) -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache

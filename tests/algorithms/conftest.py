@@ -1,0 +1,50 @@
+"""Small estimators, and three tasks they can learn in a moment."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from dgdmn.algorithms import ALGORITHMS
+
+SMALL = {
+    "learner_layers": (8,), "batch_size": 16, "learning_rate": 0.01, "min_steps": 12, "random_state": 0,
+    "generator_layers": (8,), "latent": 3, "generator_epochs": 1, "learner_epochs": 1, "joint_epochs": 1,
+    "sttm_generator_layers": (8,), "sttm_latent": 2, "sttm_learner_layers": (8,),
+}  # fmt: skip
+
+
+def estimator(name, **options):
+    """The algorithm of that name with small networks; parameters it has not are left out."""
+    kind = getattr(importlib.import_module(f"dgdmn.algorithms.{name}"), ALGORITHMS[name])
+    known = kind._get_param_names()
+    return kind(**{key: value for key, value in {**SMALL, **options}.items() if key in known})
+
+
+@pytest.fixture(scope="session")
+def make():
+    return estimator
+
+
+@pytest.fixture(params=list(ALGORITHMS))
+def name(request):
+    """Every algorithm, one after the other."""
+    return request.param
+
+
+@pytest.fixture(params=[name for name in ALGORITHMS if "generator" in estimator(name).get_params()])
+def generative(request):
+    """Every algorithm that dreams."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def tasks():
+    """Three tasks of 6 × 6 images in [0, 1], one class each: another third of each image has ink."""
+    rng = np.random.default_rng(0)
+
+    def task(label):
+        ink = np.arange(6)[:, None] // 2 == label
+        return (np.where(ink, 0.8, 0.1) + rng.uniform(-0.1, 0.1, (24, 6, 6))).astype(np.float32)
+
+    return [(task(label), np.full(24, label)) for label in range(3)]

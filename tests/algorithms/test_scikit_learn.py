@@ -1,0 +1,91 @@
+"""scikit-learn's own checks, and the tools people use with its estimators."""
+
+import io
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dgdmn import DGDMN, DGR, NN, Joint
+from dgdmn.presets import Preset
+
+FLOAT32 = "sums in float32 depend on the batch's size, so a row's probability moves in the seventh digit"
+EXPECTED = {"check_methods_subset_invariance": FLOAT32, "check_methods_sample_order_invariance": FLOAT32}
+QUICK = Preset(
+    min_steps=150, learning_rate=0.01, batch_size=32, generator_epochs=1, learner_epochs=1, joint_epochs=1, beta=0.02,
+    generator_layers=(16,), latent=4, learner_layers=(16,),
+    sttm_generator_layers=(16,), sttm_latent=4, sttm_learner_layers=(16,),
+)  # fmt: skip
+
+
+@parametrize_with_checks(
+    [kind(QUICK, random_state=0, threads=1) for kind in (NN, Joint, DGR, DGDMN)],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+OTHERS = {"preset", "learner", "generator", "value_range", "random_state", "device", "threads", "listen"}
+
+
+def test_every_parameter_is_a_presets_field_or_one_of_few_others(name, make):
+    parameters = type(make(name))().get_params()
+    fields = vars(Preset()).keys()
+    assert parameters.keys() - fields <= OTHERS
+    assert {key: value for key, value in parameters.items() if key in fields and value is not None} == {}
+    given = {key: value for key, value in parameters.items() if value is not None}
+    assert given == {"preset": "arrays", "device": "cpu"}
+
+
+def test_parameters_reach_the_preset(name, make):
+    changed = {"learner_layers": (7,), "n_classes": 9, "min_steps": 5, "batch_size": 3, "learning_rate": 0.5}
+    options = make(name).set_params(**changed)._options()
+    assert {key: getattr(options, key) for key in changed} == changed
+
+
+def test_clone_has_the_parameters_and_nothing_learnt(name, make, tasks):
+    model = make(name).fit(*tasks[0])
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not copy.__sklearn_is_fitted__()
+    assert "learner_layers=(8,)" in repr(copy)
+
+
+def test_pipeline(name, make, tasks):
+    X, y = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+    flat = X.reshape(len(X), -1) * 40 - 3
+    pipe = make_pipeline(MinMaxScaler(clip=True), make(name, min_steps=100)).fit(flat, y)
+    assert pipe.score(flat, y) > 0.8
+
+
+def test_grid_search_over_the_papers_parameters(make, tasks):
+    X, y = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+    grid = GridSearchCV(make("dgdmn"), {"n_stm": [1, 2], "kappa": [0.0, 0.5]}, cv=2).fit(X, y)
+    assert len(grid.cv_results_["params"]) == 4
+    assert grid.predict(X).shape == y.shape
+
+
+def test_a_pickled_estimator_predicts_and_learns_on_alike(name, make, tasks):
+    model = make(name).partial_fit(*tasks[0], task="a")
+    file = io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    loaded = joblib.load(file)
+    for each in (model, loaded):
+        each.partial_fit(*tasks[1], task="b")
+    X = np.concatenate([task[0] for task in tasks])
+    assert np.array_equal(model.predict_proba(X), loaded.predict_proba(X))
+
+
+def test_feature_names_are_checked(name, make):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0]})
+    model = make(name).fit(frame, [0, 1])
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a"]])

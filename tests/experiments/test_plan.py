@@ -1,0 +1,72 @@
+"""A plan must be the run: the same epochs of the same networks over as many samples."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dgdmn.algorithms import ALGORITHMS, algorithm
+from dgdmn.algorithms.base import GenerativeClassifier
+from dgdmn.events import EpochDone
+from dgdmn.experiments.plan import cost, planned_epochs
+from dgdmn.presets import Preset
+
+TINY = Preset(
+    n_stm=2, n_max=50, kappa=0.1, learner_layers=(4,), generator_layers=(4,), latent=2, sttm_learner_layers=(4,),
+    sttm_generator_layers=(4,), sttm_latent=2, generator_epochs=3, learner_epochs=2, joint_epochs=4, batch_size=16,
+)  # fmt: skip
+
+
+def labels():
+    """Three tasks of one and two classes, one of which comes again; an uneven number for sleep."""
+    return [("a", np.full(20, 0)), ("b", np.arange(30) % 2 + 1), ("c", np.full(9, 3)), ("a", np.full(12, 0)),
+            ("d", np.full(17, 4))]  # fmt: skip
+
+
+def told(event):
+    return event.network, event.memory, event.epoch, event.epochs, event.samples
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"age": "letter"},
+        {"min_steps": 7, "n_stm": 3},
+        {"n_max": 1000, "n_classes": 9},
+        {"kappa": 0.5, "kappa_per": "task"},
+        {"n_stm": 1},
+    ],
+)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_planned_epochs_are_those_of_the_run(name, changes):
+    options = replace(TINY, **changes)
+    heard = []
+    model = algorithm(name)(options, random_state=0, listen=heard.append)
+    rng = np.random.default_rng(0)
+    for task, y in labels():
+        model.partial_fit(rng.random((len(y), 5)), y, classes=range(5), task=task)
+    if isinstance(model, GenerativeClassifier):
+        model.sleep()
+    run = [told(event) for event in heard if isinstance(event, EpochDone)]
+    assert [told(event) for event in planned_epochs(name, options, labels())] == run
+    assert len(run) > 9
+
+
+def test_cost_counts_multiplications():
+    stm = EpochDone("generator", 1, 1, 10, 0.0, "stm")
+    ltm = EpochDone("learner", 1, 1, 10, 0.0, "ltm")
+    sizes = replace(TINY, sttm_generator_layers=(7, 6), sttm_latent=3, learner_layers=(8, 4))
+    assert cost(stm, sizes, (5,)) == 2 * 10 * (5 * 7 + 7 * 6 + 6 * 3)
+    assert cost(ltm, sizes, (5, 2)) == 10 * (10 * 8 + 8 * 4)
+    convolutional = replace(sizes, learner_convolutions=(3,))
+    assert cost(ltm, convolutional, (8, 8)) == 10 * (8 * 8 * 9 * 3 + 4 * 4 * 3 * 8 + 8 * 4)
+
+
+def test_a_sleep_with_a_floor_trains_on_what_the_paper_says():
+    """TDigits, scaled by 1/1000: sleep eight has 30 new samples and 210 old ones for a memory of 120."""
+    options = replace(TINY, n_stm=5, n_max=120, kappa=0.05)
+    tasks = [(str(number), np.full(6, number)) for number in range(40)]
+    sleeps = [event.samples for event in planned_epochs("dgdmn", options, tasks)
+              if (event.network, event.memory, event.epoch) == ("learner", "ltm", 1)]  # fmt: skip
+    assert sleeps == [30, 60, 90, 120, 120, 120, 120, 120]

@@ -1,0 +1,53 @@
+"""Keras's initialisation, and image shapes."""
+
+import math
+
+import pytest
+import torch
+
+from dgdmn.networks.layers import ToImage, ToRows, convolution, dense, image_shape, upconvolution
+
+
+def rng(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(
+    ("layer", "fan_in", "fan_out"),
+    [
+        (dense(300, 200, rng()), 300, 200),
+        (convolution(12, 20, 3, rng()), 12 * 9, 20 * 9),
+        (convolution(8, 16, 4, rng(), stride=2, padding=1), 8 * 16, 16 * 16),
+        (upconvolution(16, 8, rng()), 16 * 16, 8 * 16),
+    ],
+)
+def test_glorot_uniform_weights_and_zero_biases(layer, fan_in, fan_out):
+    bound = math.sqrt(6 / (fan_in + fan_out))
+    weight = layer.weight.detach()
+    assert float(weight.abs().max()) <= bound
+    assert float(weight.abs().max()) > 0.98 * bound
+    assert float(weight.std()) == pytest.approx(bound / math.sqrt(3), rel=0.05)
+    assert float(layer.bias.detach().abs().max()) == 0
+
+
+def test_weights_come_from_the_generator_passed():
+    before = torch.get_rng_state()
+    assert torch.equal(dense(4, 3, rng(1)).weight, dense(4, 3, rng(1)).weight)
+    assert not torch.equal(dense(4, 3, rng(1)).weight, dense(4, 3, rng(2)).weight)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_rows_become_images_and_rows_again():
+    x = torch.arange(2 * 24.0).reshape(2, 24)
+    images = ToImage(4, 3, 2)(x)
+    assert images.shape == (2, 2, 4, 3)
+    assert images[0, 1, 2, 0] == x[0].reshape(4, 3, 2)[2, 0, 1]
+    assert torch.equal(ToRows(4, 3)(torch.nn.functional.pad(images, (0, 2, 0, 1))), x)
+
+
+def test_image_shapes():
+    assert image_shape((28, 28)) == (28, 28, 1)
+    assert image_shape((4, 5, 3)) == (4, 5, 3)
+    assert image_shape((784,)) == (28, 28, 1)
+    with pytest.raises(ValueError, match="12 features are no square image"):
+        image_shape((12,))
