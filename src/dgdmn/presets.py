@@ -44,7 +44,7 @@ class Preset:
     """Kernels of the encoder's strided 4 × 4 convolutions, mirrored in the decoder (sizes ours)."""
     latent: int = 32
     """Size of the latent variable z of the long-term memory (appendix B)."""
-    sttm_learner_layers: tuple[int, ...] = (24, 24)
+    sttm_learner_layers: tuple[int, ...] = (16, 16)
     """Hidden dense units of an STTM's learner: "smaller for speed and efficiency" (appendix B; sizes ours)."""
     sttm_learner_convolutions: tuple[int, ...] = ()
     """Convolutions of an STTM's learner (sizes ours)."""
@@ -79,7 +79,7 @@ class Preset:
     """Weight of the KL term in the generator's loss; 1 is the variational bound."""
 
     samples_per_task: int = 0
-    """Training rows used of each task, drawn by the seed; 0: all of them, as in the paper."""
+    """Rows of each task used to train, and at most as many to test, drawn by the seed; 0: all, as in the paper."""
 
     def __post_init__(self) -> None:
         for name, symbol, low, high in _RANGES:
@@ -141,7 +141,7 @@ PAPER: dict[str, Preset] = {
         n_max=180_000,
         latent=64,
         learner_layers=(48, 48),
-        sttm_learner_layers=(48, 48),
+        sttm_learner_layers=(40, 40),
         sttm_generator_layers=(200, 100),
         sttm_latent=32,
     ),
@@ -179,13 +179,16 @@ ARRAYS = Preset(
     n_max=100_000,
     learner_layers=(64, 64),
     generator_layers=(128, 64),
-    latent=16,
+    latent=8,
     sttm_learner_layers=(32, 32),
     sttm_generator_layers=(64, 32),
-    sttm_latent=8,
+    sttm_latent=4,
     batch_size=32,
     min_steps=600,
-    beta=0.02,
+    learning_rate=0.003,
+    clip_norm=0.0,
+    clip_value=0.0,
+    beta=0.01,
 )
 """For anyone's own arrays, whose classes and sizes are not known beforehand.
 

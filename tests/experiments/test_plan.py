@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dgdmn.algorithms import ALGORITHMS, algorithm
-from dgdmn.algorithms.base import GenerativeClassifier
+from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.events import EpochDone
 from dgdmn.experiments.plan import cost, planned_epochs
 from dgdmn.presets import Preset

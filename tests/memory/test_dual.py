@@ -130,15 +130,19 @@ def test_without_a_task_each_sample_goes_to_the_memory_that_knows_it(dual, disti
     assert answers(memory, mixed, None) == [2, 2, 0, 0, 1]
 
 
-def test_outputs_grow_while_task_memories_are_awake(dual, distinct):
+def test_a_memory_grows_when_it_next_learns(dual, distinct):
     memory, _ = dual(n_stm=3, n_classes=1)
     learn(memory, "a", distinct(0, 4, 0))
-    memory.grow(3, Seeds(3))
+    memory.grow(3)
     learn(memory, "b", distinct(50, 4, 2))
-    assert [held.memory.learner.n_classes for held in memory.stm.awake] == [3, 3]
-    assert memory.ltm.learner.n_classes == 3
+    assert [held.memory.learner.n_classes for held in memory.stm.awake] == [1, 3]
+    assert memory.probabilities(distinct(0, 1, 0).x, "a").tolist() == [[1.0, 0.0, 0.0]], (
+        "no random new outputs"
+    )
     assert answers(memory, distinct(50, 1, 2).x, "b") == [2]
-    assert answers(memory, distinct(0, 1, 0).x, "a") == [0]
+    assert memory.ltm.learner.n_classes == 1
+    learn(memory, "c", distinct(90, 4, 1))  # the third task: sleep
+    assert memory.ltm.learner.n_classes == 3
 
 
 def test_a_task_without_a_name_is_recognised_or_new(dual, distinct):

@@ -138,11 +138,11 @@ def test_the_registry_knows_exactly_these():
 
 
 def test_a_typo_gets_a_suggestion():
-    with pytest.raises(UsageError, match="unknown stream 'digit' .did you mean digits"):
+    with pytest.raises(UsageError, match=r"unknown stream 'digit' .did you mean digits"):
         load("digit")
-    with pytest.raises(UsageError, match="no option 'label' .did you mean labels"):
+    with pytest.raises(UsageError, match=r"no option 'label' .did you mean labels"):
         load("tdigits", label="ten")
-    with pytest.raises(UsageError, match="'digits' has no option 'labels': it has none"):
+    with pytest.raises(UsageError, match=r"'digits' has no option 'labels': it has none"):
         load("digits", labels="ten")
 
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -19,60 +19,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from dgdmn.algorithms.learnt import Learnt, Memory
 from dgdmn.algorithms.scaling import Scaling
 from dgdmn.errors import UsageError
 from dgdmn.events import Listener, ignore
 from dgdmn.networks.blueprint import Blueprint
-from dgdmn.networks.generator import GeneratorFactory, LearnerFactory
+from dgdmn.networks.generator import LearnerFactory
 from dgdmn.presets import Preset, overridden, preset
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
-
-
-class Memory(Protocol):
-    """What an algorithm learns with. It may be copied at any time: that is how a call is undone."""
-
-    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
-        """Learn one task's samples and let go of them."""
-
-    def sleep(self, seeds: Seeds, listen: Listener) -> None:
-        """Consolidate what is still held for a short term; nothing, where there is no such thing."""
-
-    def probabilities(self, x: Tensor, task: str | None) -> Tensor:
-        """Class probabilities, shape (n, outputs)."""
-
-    def grow(self, n_classes: int, seeds: Seeds) -> None:
-        """Make room for more classes."""
-
-
-@dataclass
-class Learnt:
-    """All that an estimator has learnt; replaced as a whole when a call succeeds."""
-
-    memory: Memory
-    labels: list[Any]
-    """The label of each output unit, in order of appearance."""
-    scaling: Scaling
-    seeds: Seeds
-    shape: tuple[int, ...]
-    """Shape of one input as the user gave it."""
-    closed: bool
-    """Whether `classes` was given, so that no other label may come."""
-    outputs: int
-    """Output units of the memory."""
-    warned: bool = False
-    """Whether clipping was warned of."""
-
-    def sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """`classes_`, and the output unit of each."""
-        classes, units = np.unique(np.asarray(self.labels), return_index=True)
-        return classes, units
-
-    def named(self, outputs: Tensor) -> NDArray[np.float64]:
-        """Outputs of a learner as probabilities of the sorted classes; units without a label have no say."""
-        known = outputs.double().cpu().numpy()[:, self.sorted_labels()[1]]
-        total = known.sum(axis=1, keepdims=True)
-        return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -114,7 +69,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, learn X as one task, and sleep."""
-        with _threads(self.threads), _undone_by_failure(self):
+        with using_threads(self.threads), _undone_by_failure(self):
             X, y = self._validated(X, y, reset=True)
             learnt = self._fresh(X, y, None)
             listen = self.listen or ignore
@@ -135,7 +90,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         task : the task's descriptor; left out, a known task is recognised and any other is a new one
         """
         first = not self.__sklearn_is_fitted__()
-        with _threads(self.threads), _undone_by_failure(self):
+        with using_threads(self.threads), _undone_by_failure(self):
             X, y = self._validated(X, y, reset=first)
             learnt = self._fresh(X, y, classes) if first else copy.deepcopy(self.learnt_)
             if not first and classes is not None:
@@ -168,7 +123,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         """What the memory answers for X, as probabilities of the sorted classes."""
         check_is_fitted(self)
         learnt = self.learnt_
-        with _threads(self.threads):
+        with using_threads(self.threads):
             x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
             return learnt.named(ask(learnt.memory, x))
 
@@ -186,7 +141,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             raise UsageError(
                 f"{len(labels)} classes but n_classes is {options.n_classes}; raise it, or 0 lets it grow"
             )
-        seeds = _seeds(self.random_state)
+        seeds = seeds_of(self.random_state)
         shape, outputs = X.shape[1:], max(options.n_classes, len(labels))
         memory = self._begin(self._blueprint(options, shape), outputs, seeds)
         return Learnt(
@@ -226,7 +181,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             )
         if len(learnt.labels) > learnt.outputs:
             learnt.outputs = len(learnt.labels)
-            learnt.memory.grow(learnt.outputs, learnt.seeds)
+            learnt.memory.grow(learnt.outputs)
 
     def _samples(self, learnt: Learnt, X: NDArray[Any], y: NDArray[Any]) -> Samples:
         unit = {label: index for index, label in enumerate(learnt.labels)}
@@ -268,75 +223,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return self
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class GenerativeClassifier(ContinualClassifier):
-    """A classifier whose memory can dream."""
-
-    n_max: int | None = None
-    kappa: float | None = None
-    kappa_per: Literal["replay", "task"] | None = None
-    age: Literal["seen", "letter"] | None = None
-    reconstructed: Literal["new", "all", "none"] | None = None
-    optimiser_state: Literal["fresh", "kept"] | None = None
-    latent: int | None = None
-    generator_layers: tuple[int, ...] | None = None
-    generator_convolutions: tuple[int, ...] | None = None
-    generator_epochs: int | None = None
-    learner_epochs: int | None = None
-    beta: float | None = None
-    generator: GeneratorFactory | None = None
-    """Makes generators of your own (`dgdmn.networks.generator`)."""
-
-    @abstractmethod
-    def _long_term(self, learnt: Learnt) -> Any:
-        """The generative memory that holds the past."""
-
-    @abstractmethod
-    def awake_tasks(self) -> tuple[str, ...]:
-        """The tasks that a short-term memory holds and a sleep would consolidate."""
-
-    def sleep(self) -> Self:
-        """Consolidate now what the short-term memory holds."""
-        check_is_fitted(self)
-        with _threads(self.threads):
-            learnt = copy.deepcopy(self.learnt_)
-            learnt.memory.sleep(learnt.seeds, self.listen or ignore)
-        return self._commit(learnt)
-
-    def sample(self, n: int = 1, random_state: Any = None) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        """Dream n samples of the long-term memory: inputs in [0, 1] of the shape learnt, and their labels.
-
-        Dreaming leaves no trace: what is learnt later does not depend on it.
-        """
-        check_is_fitted(self)
-        if n < 1:
-            raise UsageError(f"n is {n}; it must be at least 1")
-        learnt, long_term = self.learnt_, self._long_term(self.learnt_)
-        with _threads(self.threads):
-            x = long_term.generator.sample(n, _seeds(random_state).next())
-            answers = learnt.named(long_term.learner.probabilities(x))
-        return x.cpu().numpy().reshape(n, *learnt.shape), self._labels(answers)
-
-    def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
-        """X as the long-term memory sees it, scaled to [0, 1]."""
-        check_is_fitted(self)
-        learnt = self.learnt_
-        with _threads(self.threads):
-            x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
-            rows = self._long_term(learnt).generator.reconstruct(x)
-        return np.asarray(rows.cpu().numpy().reshape(len(rows), *learnt.shape))
-
-    def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
-        """The labels that the long-term memory alone would give."""
-        return self._labels(self._answers(X, lambda _, x: self._long_term(self.learnt_).probabilities(x)))
-
-    def consolidated_tasks(self) -> tuple[str, ...]:
-        """The tasks in the long-term memory; none before the first sleep."""
-        check_is_fitted(self)
-        return tuple(self._long_term(self.learnt_).tasks)
-
-
-def _seeds(random_state: Any) -> Seeds:
+def seeds_of(random_state: Any) -> Seeds:
+    """scikit-learn's `random_state` as our source of random generators."""
     return Seeds(int(check_random_state(random_state).randint(2**31 - 1)))
 
 
@@ -360,8 +248,10 @@ def _undone_by_failure(estimator: ContinualClassifier) -> Iterator[None]:
 
 
 @contextmanager
-def _threads(n: int | None) -> Iterator[None]:
+def using_threads(n: int | None) -> Iterator[None]:
     """Use n torch threads meanwhile."""
+    if n is not None and n < 1:
+        raise UsageError(f"threads is {n}; it must be at least 1")
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(n or before)

@@ -7,7 +7,8 @@ from typing import ClassVar, final
 
 from sklearn.utils.validation import check_is_fitted
 
-from dgdmn.algorithms.base import GenerativeClassifier, Learnt, Memory
+from dgdmn.algorithms.generative import GenerativeClassifier
+from dgdmn.algorithms.learnt import Learnt, Memory
 from dgdmn.memory.dual import DualMemory
 from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.networks.blueprint import Blueprint

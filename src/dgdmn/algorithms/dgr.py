@@ -7,9 +7,10 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
-from dgdmn.algorithms.base import GenerativeClassifier, Learnt, Memory
+from dgdmn.algorithms.generative import GenerativeClassifier
+from dgdmn.algorithms.learnt import Learnt, Memory
 from dgdmn.events import Listener, heard_in
-from dgdmn.memory.dictionary import Entry
+from dgdmn.memory.dictionary import Entry, unused_name
 from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.samples import Samples
@@ -42,7 +43,7 @@ class _LongTermOnly:
         self.ltm = GenerativeMemory(blueprint, "ltm", n_classes, seeds)
 
     def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
-        name = task if task is not None else f"task {len(self.ltm.tasks) + 1}"
+        name = unused_name(self.ltm.tasks.keys()) if task is None else task
         self.ltm.learn(new, {name: Entry(1, new.classes())}, seeds, heard_in("ltm", listen))
 
     def sleep(self, seeds: Seeds, listen: Listener) -> None:
@@ -51,5 +52,5 @@ class _LongTermOnly:
     def probabilities(self, x: Tensor, task: str | None) -> Tensor:
         return self.ltm.probabilities(x)
 
-    def grow(self, n_classes: int, seeds: Seeds) -> None:
-        self.ltm.learner.grow(n_classes, seeds.next())
+    def grow(self, n_classes: int) -> None:
+        self.ltm.n_classes = n_classes

@@ -7,7 +7,8 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
-from dgdmn.algorithms.base import ContinualClassifier, Memory
+from dgdmn.algorithms.base import ContinualClassifier
+from dgdmn.algorithms.learnt import Memory
 from dgdmn.events import Listener
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.samples import Samples, concat
@@ -54,6 +55,5 @@ class _Everything:
     def probabilities(self, x: Tensor, task: str | None) -> Tensor:
         return self.learner.probabilities(x)
 
-    def grow(self, n_classes: int, seeds: Seeds) -> None:
+    def grow(self, n_classes: int) -> None:
         self._n_classes = n_classes
-        self.learner.grow(n_classes, seeds.next())

@@ -7,7 +7,8 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
-from dgdmn.algorithms.base import ContinualClassifier, Memory
+from dgdmn.algorithms.base import ContinualClassifier
+from dgdmn.algorithms.learnt import Memory
 from dgdmn.events import Listener
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.samples import Samples
@@ -32,8 +33,12 @@ class _Network:
 
     def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
         self.learner = blueprint.learner("ltm", n_classes, seeds.next())
+        self._new_classes: int | None = None
 
     def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
+        if self._new_classes is not None:
+            self.learner.grow(self._new_classes, seeds.next())
+            self._new_classes = None
         self.learner.fit(new, seeds.next(), listen)
 
     def sleep(self, seeds: Seeds, listen: Listener) -> None:
@@ -42,5 +47,5 @@ class _Network:
     def probabilities(self, x: Tensor, task: str | None) -> Tensor:
         return self.learner.probabilities(x)
 
-    def grow(self, n_classes: int, seeds: Seeds) -> None:
-        self.learner.grow(n_classes, seeds.next())
+    def grow(self, n_classes: int) -> None:
+        self._new_classes = n_classes

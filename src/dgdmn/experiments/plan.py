@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dgdmn.algorithms import algorithm
-from dgdmn.algorithms.base import GenerativeClassifier
+from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.events import EpochDone, Event, Listener
 from dgdmn.networks.generator import Role
 from dgdmn.networks.layers import image_shape

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dgdmn.algorithms.base import ContinualClassifier, GenerativeClassifier
+from dgdmn.algorithms.base import ContinualClassifier
+from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.streams import Rows, Task
 
 
@@ -66,14 +69,14 @@ def learn_stream(
 
 def evaluate(model: ContinualClassifier, step: int, task: str, tests: dict[str, Rows]) -> Evaluated:
     """Row i of the accuracy matrix, with and without the short-term memory."""
-    accuracy = tuple(
-        float(np.mean(model.predict(rows.x, task=name) == rows.y)) for name, rows in tests.items()
-    )
-    ltm: tuple[float, ...] | None = None
-    if isinstance(model, GenerativeClassifier):
-        asleep = bool(model.consolidated_tasks())
-        ltm = tuple(
-            float(np.mean(model.predict_long_term(rows.x) == rows.y)) if asleep else float("nan")
-            for rows in tests.values()
-        )
-    return Evaluated(step, task, accuracy, ltm)
+    if not isinstance(model, GenerativeClassifier):
+        return Evaluated(step, task, tuple(_share_right(model.predict(t.x), t) for t in tests.values()), None)
+    awake, asleep = model.awake_tasks(), bool(model.consolidated_tasks())
+    ltm = {name: _share_right(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
+    held = {name: _share_right(model.predict(tests[name].x, task=name), tests[name]) for name in awake}
+    alone = tuple(ltm.values()) if asleep else (math.nan,) * len(ltm)
+    return Evaluated(step, task, tuple({**ltm, **held}.values()), alone)
+
+
+def _share_right(predicted: NDArray[Any], rows: Rows) -> float:
+    return float(np.mean(predicted == rows.y))

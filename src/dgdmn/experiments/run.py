@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from dgdmn import __version__, metrics, streams
 from dgdmn.algorithms import algorithm
-from dgdmn.algorithms.base import GenerativeClassifier
+from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.errors import UsageError
 from dgdmn.events import EpochDone, Event, SleepEnded
 from dgdmn.experiments.plan import cost, planned_epochs
-from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, TaskLearned, learn_stream
+from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, learn_stream
 from dgdmn.experiments.spec import RunSpec
 from dgdmn.records import RunRecord, RunWriter
 from dgdmn.streams import Rows, Task, TaskStream
@@ -83,19 +83,22 @@ class _Run:
         """The rows to test on, and the labels to plan with."""
         tests, labels = {}, []
         for task in self.stream:
-            held_out = task.test if task.validation is None else task.validation
-            tests[task.name] = held_out
-            labels.append((task.name, self._few(task).train.y))
+            task = self._few(task)
+            tests[task.name] = task.test if task.validation is None else task.validation
+            labels.append((task.name, task.train.y))
         return tests, labels
 
     def _few(self, task: Task) -> Task:
-        """The task with `samples_per_task` of its training rows, where the preset says so."""
-        few = self.spec.options.samples_per_task
-        if not few or few >= len(task.train):
+        """The task with `samples_per_task` rows to learn and to test, where the preset says so."""
+        if not self.spec.options.samples_per_task:
             return task
         index = self.stream.task_names.index(task.name)
-        chosen = np.random.default_rng([self.spec.seed, index]).permutation(len(task.train))[:few]
-        return Task(task.name, task.train.take(chosen), task.validation, task.test)
+        rng = np.random.default_rng([self.spec.seed, index])
+        held_out = None if task.validation is None else self._drawn(task.validation, rng)
+        return Task(task.name, self._drawn(task.train, rng), held_out, self._drawn(task.test, rng))
+
+    def _drawn(self, rows: Rows, rng: np.random.Generator) -> Rows:
+        return rows.take(rng.permutation(len(rows))[: self.spec.options.samples_per_task])
 
     def _hear(self, event: Event) -> None:
         """The core speaks: an epoch, a replay, a sleep."""
@@ -110,9 +113,8 @@ class _Run:
 
     def _record(self, event: ProtocolEvent) -> None:
         self.writer.event(_snake(type(event).__name__), **asdict(event))
-        if isinstance(event, TaskLearned):
-            self._keep_dreams(event.step)
         if isinstance(event, Evaluated):
+            self._keep_dreams(event.step)
             self.writer.row("accuracy", event.task, event.accuracy, step=event.step)
             if event.accuracy_ltm is not None:
                 self.writer.row("accuracy_ltm", event.task, event.accuracy_ltm, step=event.step)

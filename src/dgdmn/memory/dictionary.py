@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 
@@ -28,3 +28,12 @@ class TaskDictionary(dict[str, Entry]):
     def with_classes(self, classes: frozenset[int]) -> str | None:
         """The task met last of those that had all these classes."""
         return next((task for task in reversed(self) if classes <= self[task].classes), None)
+
+
+def unused_name(taken: Set[str]) -> str:
+    """A descriptor for a task that came without one.
+
+    >>> unused_name({"task 1", "birds"})
+    'task 2'
+    """
+    return next(name for n in range(1, len(taken) + 2) if (name := f"task {n}") not in taken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from dgdmn.events import Listener, SleepBegan, SleepEnded, heard_in
+from dgdmn.memory.dictionary import unused_name
 from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.memory.recognition import known_by, share_out
 from dgdmn.memory.short_term import ShortTermMemory
@@ -19,7 +20,6 @@ class DualMemory:
     def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
         self.stm = ShortTermMemory(blueprint)
         self.ltm = GenerativeMemory(blueprint, "ltm", n_classes, seeds)
-        self._n_classes = n_classes
         self._gamma = blueprint.preset.gamma
 
     def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
@@ -28,9 +28,9 @@ class DualMemory:
         Without a descriptor, the task is the one that the samples are recognised as, else a new one.
         """
         if task is None:
-            task = self.recognise(new) or self._unused_name()
+            task = self.recognise(new) or unused_name(self.ltm.tasks.keys() | self.stm.tasks().keys())
         recalled = self.ltm.recall(new.x) if task in self.ltm.tasks else None
-        self.stm.learn(task, new, recalled, self._n_classes, seeds, listen)
+        self.stm.learn(task, new, recalled, self.ltm.n_classes, seeds, listen)
         if self.stm.full:
             self.sleep(seeds, listen)
 
@@ -65,12 +65,9 @@ class DualMemory:
         awake = [held.memory for held in self.stm.awake]
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
 
-    def grow(self, n_classes: int, seeds: Seeds) -> None:
-        """Make room for more classes."""
-        self._n_classes = n_classes
-        self.stm.grow(n_classes, seeds)
-        self.ltm.learner.grow(n_classes, seeds.next())
-
-    def _unused_name(self) -> str:
-        taken = self.ltm.tasks.keys() | self.stm.tasks().keys()
-        return next(name for n in range(1, len(taken) + 2) if (name := f"task {n}") not in taken)
+    def grow(self, n_classes: int) -> None:
+        """There are more classes now. Each memory makes room for them when it next learns: new outputs
+        with random weights would only blur what it knows until then.
+        """
+        self.stm.grow(n_classes)
+        self.ltm.n_classes = n_classes

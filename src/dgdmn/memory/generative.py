@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from dgdmn.events import Listener
@@ -27,6 +28,8 @@ class GenerativeMemory:
     """D_dgm: the tasks learnt, and how often each was met."""
     age: int
     """Samples seen so far (or trained on, with `age="letter"`)."""
+    n_classes: int
+    """Classes there are; L has fewer outputs while it has not learnt since new ones came."""
     options: Preset
 
     def __init__(self, blueprint: Blueprint, role: Role, n_classes: int, seeds: Seeds) -> None:
@@ -34,22 +37,31 @@ class GenerativeMemory:
         self.learner = blueprint.learner(role, n_classes, seeds.next())
         self.tasks = TaskDictionary()
         self.age = 0
+        self.n_classes = self._outputs = n_classes
         self.options = blueprint.preset
 
     def learn(self, new: Samples, tasks: Mapping[str, Entry], seeds: Seeds, listen: Listener) -> None:
         """Learn new samples by deep generative replay (Algorithm 1)."""
+        if self.n_classes > self._outputs:
+            self.learner.grow(self.n_classes, seeds.next())
+            self._outputs = self.n_classes
         replay(self, new, tasks, seeds=seeds, listen=listen)
 
     def dream(self, n: int, seeds: Seeds) -> Samples:
         """Draw n inputs from G and label them with L (Algorithm 1, lines 17-18)."""
         x = self.generator.sample(n, seeds.next())
-        return Samples(x, self.learner.probabilities(x).argmax(dim=1))
+        return Samples(x, self.answers(x).argmax(dim=1))
 
     def recall(self, x: Tensor) -> Samples:
         """The inputs as this memory remembers them, with its own labels (section 3.2)."""
         x_recon = self.generator.reconstruct(x)
-        return Samples(x_recon, self.learner.probabilities(x_recon).argmax(dim=1))
+        return Samples(x_recon, self.answers(x_recon).argmax(dim=1))
 
     def probabilities(self, x: Tensor) -> Tensor:
         """Class probabilities, by way of the reconstruction: x → G → x_recon → L → y (figure 1)."""
-        return self.learner.probabilities(self.generator.reconstruct(x))
+        return self.answers(self.generator.reconstruct(x))
+
+    def answers(self, x: Tensor) -> Tensor:
+        """L(x), shape (n, n_classes); a class that came after this memory last learnt has probability 0."""
+        known = self.learner.probabilities(x)
+        return F.pad(known, (0, self.n_classes - self._outputs))

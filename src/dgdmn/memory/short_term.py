@@ -74,7 +74,7 @@ class ShortTermMemory:
         """Free every task memory."""
         self.awake = []
 
-    def grow(self, n_classes: int, seeds: Seeds) -> None:
-        """Make room for more classes in the task memories that are awake."""
+    def grow(self, n_classes: int) -> None:
+        """Tell the task memories that are awake of new classes."""
         for held in self.awake:
-            held.memory.learner.grow(n_classes, seeds.next())
+            held.memory.n_classes = n_classes

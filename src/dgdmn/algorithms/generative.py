@@ -1,0 +1,87 @@
+"""What the algorithms with a generative memory have in common: they dream, reconstruct and sleep."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dgdmn.algorithms.base import ContinualClassifier, seeds_of, using_threads
+from dgdmn.algorithms.learnt import Learnt
+from dgdmn.errors import UsageError
+from dgdmn.events import ignore
+from dgdmn.memory.generative import GenerativeMemory
+from dgdmn.networks.generator import GeneratorFactory
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GenerativeClassifier(ContinualClassifier):
+    """A classifier whose memory can dream."""
+
+    n_max: int | None = None
+    kappa: float | None = None
+    kappa_per: Literal["replay", "task"] | None = None
+    age: Literal["seen", "letter"] | None = None
+    reconstructed: Literal["new", "all", "none"] | None = None
+    optimiser_state: Literal["fresh", "kept"] | None = None
+    latent: int | None = None
+    generator_layers: tuple[int, ...] | None = None
+    generator_convolutions: tuple[int, ...] | None = None
+    generator_epochs: int | None = None
+    learner_epochs: int | None = None
+    beta: float | None = None
+    generator: GeneratorFactory | None = None
+    """Makes generators of your own (`dgdmn.networks.generator`)."""
+
+    @abstractmethod
+    def _long_term(self, learnt: Learnt) -> GenerativeMemory:
+        """The generative memory that holds the past."""
+
+    @abstractmethod
+    def awake_tasks(self) -> tuple[str, ...]:
+        """The tasks that a short-term memory holds and a sleep would consolidate."""
+
+    def sleep(self) -> Self:
+        """Consolidate now what the short-term memory holds."""
+        check_is_fitted(self)
+        with using_threads(self.threads):
+            learnt = copy.deepcopy(self.learnt_)
+            learnt.memory.sleep(learnt.seeds, self.listen or ignore)
+        return self._commit(learnt)
+
+    def sample(self, n: int = 1, random_state: Any = None) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """Dream n samples of the long-term memory: inputs in [0, 1] of the shape learnt, and their labels.
+
+        Dreaming leaves no trace: what is learnt later does not depend on it.
+        """
+        check_is_fitted(self)
+        if not isinstance(n, int) or n < 1:
+            raise UsageError(f"n is {n!r}; it must be a whole number of at least 1")
+        learnt, long_term = self.learnt_, self._long_term(self.learnt_)
+        with using_threads(self.threads):
+            x = long_term.generator.sample(n, seeds_of(random_state).next())
+            answers = learnt.named(long_term.answers(x))
+        return x.cpu().numpy().reshape(n, *learnt.shape), self._labels(answers)
+
+    def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
+        """X as the long-term memory sees it, scaled to [0, 1]."""
+        check_is_fitted(self)
+        learnt = self.learnt_
+        with using_threads(self.threads):
+            x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
+            rows = self._long_term(learnt).generator.reconstruct(x)
+        return np.asarray(rows.cpu().numpy().reshape(len(rows), *learnt.shape))
+
+    def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
+        """The labels that the long-term memory alone would give."""
+        return self._labels(self._answers(X, lambda _, x: self._long_term(self.learnt_).probabilities(x)))
+
+    def consolidated_tasks(self) -> tuple[str, ...]:
+        """The tasks in the long-term memory; none before the first sleep."""
+        check_is_fitted(self)
+        return tuple(self._long_term(self.learnt_).tasks)

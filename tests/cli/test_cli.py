@@ -1,0 +1,232 @@
+"""The real command line in a subprocess: answers, files, errors in one line, exit codes."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+
+import pytest
+
+from dgdmn.records import RunRecord
+
+SMALL = ["--preset", "quick", "--samples-per-task", "40", "--min-steps", "20", "--generator-epochs", "2"]
+
+
+def dgdmn(*words, cwd, timeout=120, **environment):
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.run(
+        [sys.executable, "-m", "dgdmn.cli", *map(str, words)],
+        cwd=cwd, capture_output=True, text=True, timeout=timeout, env=variables,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def nowhere(tmp_path):
+    """No data, no npm, and a proxy that refuses: only what is embedded."""
+    closed = "http://127.0.0.1:9"
+    return {"DGDMN_CACHE": str(tmp_path / "cache"), "DGDMN_DATA": "", "PATH": str(tmp_path),
+            "HTTPS_PROXY": closed, "https_proxy": closed, "NO_PROXY": "", "no_proxy": ""}  # fmt: skip
+
+
+def test_help_is_quick_and_names_every_verb(tmp_path):
+    result = dgdmn("--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert all(verb in result.stdout for verb in ("run", "data", "algorithms", "doctor"))
+    heavy = "import sys, dgdmn.cli\ntry: dgdmn.cli.main(['run', '--help'])\nexcept SystemExit: pass\n"
+    heavy += "assert not {'torch', 'sklearn', 'scipy', 'numpy', 'pooch', 'matplotlib'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", heavy], capture_output=True).returncode == 0
+
+
+def test_run_writes_the_run_directory_and_says_where(tmp_path):
+    result = dgdmn("run", "embedded", "--algorithm", "dgdmn", "nn", *SMALL, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    (dual,) = (tmp_path / "runs").glob("embedded-dgdmn-quick-*seed0")
+    assert f"runs/{dual.name}" in result.stdout
+    assert "ACC" in result.stdout
+    assert "BWT" in result.stdout
+    assert len(re.findall(r"task \d+/10", result.stderr)) == 20, "a plain line for each task of each run"
+    record = RunRecord.read(dual)
+    assert record.complete
+    assert record.accuracy.shape == (10, 10)
+    assert (record.accuracy_ltm[1] == record.accuracy[1]).all(), "after a sleep the LTM answers alone"
+    assert record.config["options"]["samples_per_task"] == 40
+    kinds = [event["kind"] for event in record.events]
+    assert kinds.count("task_learned") == 10
+    assert kinds.count("sleep_ended") == 5
+    assert record.summary["sleeps"] == 5
+    epochs = [event for event in record.events if event["kind"] == "epoch_done"]
+    assert record.summary["samples_trained"] == sum(event["samples"] for event in epochs)
+    assert epochs[-1]["done"] == pytest.approx(1), "the plan and the work done agree"
+    assert {f"dreams-{step:03d}" for step in (2, 4, 6, 8, 10)} <= set(record.artefacts)
+
+
+def test_a_second_run_reports_at_once_and_a_torn_one_is_done_again(tmp_path):
+    words = ("run", "embedded", "--algorithm", "nn", *SMALL)
+    first = dgdmn(*words, cwd=tmp_path)
+    (run,) = (tmp_path / "runs").iterdir()
+    accuracy = (run / "accuracy.csv").read_bytes()
+    before = (run / "summary.json").stat().st_mtime_ns
+    again = dgdmn(*words, cwd=tmp_path)
+    assert again.returncode == 0
+    assert again.stdout == first.stdout
+    assert (run / "summary.json").stat().st_mtime_ns == before, "nothing was computed again"
+    (run / "summary.json").unlink()
+    (run / "accuracy.csv").write_bytes(accuracy[: len(accuracy) // 2])
+    assert dgdmn(*words, cwd=tmp_path).returncode == 0
+    assert (run / "accuracy.csv").read_bytes() == accuracy, "the same seed gives the same bits"
+
+
+def test_a_killed_run_is_done_again(tmp_path):
+    words = [sys.executable, "-m", "dgdmn.cli", "run", "embedded", "--preset", "quick", "--seed", "3"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    events = tmp_path / "runs" / "embedded-dgdmn-quick-seed3" / "events.jsonl"
+    for _ in range(600):
+        if events.exists() and "task_learned" in events.read_text():
+            break
+        time.sleep(0.1)
+    os.killpg(process.pid, 9)
+    process.communicate()
+    result = dgdmn("run", "embedded", "--preset", "quick", "--seed", "3", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    record = RunRecord.read(events.parent)
+    assert record.complete
+    assert "resumed" in [event["kind"] for event in record.events]
+
+
+def test_show_config_is_toml_and_runs_nothing(tmp_path):
+    result = dgdmn("run", "tdigits", "--n-stm", "4", "--show-config", cwd=tmp_path)
+    assert result.returncode == 0
+    shown = tomllib.loads(result.stdout)
+    assert shown["options"]["n_stm"] == 4
+    assert shown["options"]["kappa"] == 0.05, "TDigits' own value, section 4.2"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_overrides_are_part_of_the_name(tmp_path):
+    result = dgdmn("run", "embedded", "--algorithm", "nn", *SMALL, "--learner-layers", "8", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    assert "learner_layers-8" in run.name
+    assert json.loads((run / "config.json").read_text())["changes"]["learner_layers"] == [8]
+
+
+def test_evaluating_on_validation_leaves_the_test_set_alone(tmp_path):
+    result = dgdmn(
+        "run", "embedded", "--algorithm", "nn", *SMALL, "--evaluate-on", "validation", cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    assert "on-validation" in run.name
+    record = RunRecord.read(run)
+    assert record.config["evaluate_on"] == "validation"
+    sizes = 1 / record.accuracy[0][record.accuracy[0] > 0]
+    assert (sizes <= 20).all(), "a tenth of about 145 training rows, not the 36 of the test set"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        (("run", "digts"), 2, "did you mean digits"),
+        (("run", "embedded", "--algorithm", "dgdm"), 2, "did you mean dgdmn"),
+        (("run", "embedded", "--kappa", "1.5"), 2, r"kappa \(κ\) is 1.5; it must be in \[0, 1\]"),
+        (("run", "embedded", "--n-max", "0"), 2, r"n_max \(N_max\) is 0; it must be at least 1"),
+        (("run", "embedded", "--preset", "papr"), 2, "did you mean paper"),
+        (("run", "embedded", "--seed", "-1"), 2, "seed is -1"),
+        (("run", "embedded", "--jobs", "-2"), 2, "jobs is -2"),
+        (("rn", "embedded"), 2, "did you mean run"),
+        (("data", "fetsch"), 2, "did you mean fetch"),
+        (("data", "where", "mnits"), 2, "did you mean mnist"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(tmp_path, words, code, expected):
+    result = dgdmn(*words, cwd=tmp_path)
+    assert result.returncode == code
+    assert re.search(expected, result.stderr)
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistyped_option_gets_a_suggestion(tmp_path):
+    result = dgdmn("run", "embedded", "--kapa", "0.1", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "--kappa" in result.stderr + result.stdout
+    assert "Traceback" not in result.stderr
+
+
+def test_an_unwritable_out_is_named(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    result = dgdmn("run", "embedded", "--out", "taken", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == "dgdmn: --out taken is a file; name a directory\n"
+    result = dgdmn("run", "embedded", "--algorithm", "nn", *SMALL, "--out", "/proc/here", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "/proc/here" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_full_disk_is_named(tmp_path):
+    """A file size limit makes every large write fail, as a full disk would."""
+    script = "import resource, dgdmn.cli\nresource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
+    script += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    script += f"dgdmn.cli.main(['run', 'embedded', '--algorithm', 'nn', *{SMALL}])"
+    result = subprocess.run(
+        [sys.executable, "-c", f"if __name__ == '__main__':\n  exec({script!r})"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "File too large" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_missing_data_says_what_was_tried_and_what_to_do(tmp_path, nowhere):
+    result = dgdmn("run", "hindi", cwd=tmp_path, **nowhere)
+    assert result.returncode == 1
+    assert "place by hand" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_fallback_says_so_in_one_line(tmp_path, nowhere):
+    result = dgdmn(
+        "run", "digits", "--algorithm", "nn", *SMALL, "--fallback", "embedded", cwd=tmp_path, **nowhere
+    )
+    assert result.returncode == 0, result.stderr
+    assert "running on the embedded digits instead" in result.stderr.splitlines()[0]
+    assert [run.name.split("-")[0] for run in (tmp_path / "runs").iterdir()] == ["embedded"]
+
+
+def test_a_corrupt_data_file_is_named(tmp_path, nowhere):
+    folder = tmp_path / "data" / "mnist"
+    folder.mkdir(parents=True)
+    for part in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (folder / f"{part}-ubyte.gz").write_bytes(b"not gzip")
+    result = dgdmn("run", "digits", cwd=tmp_path, **{**nowhere, "DGDMN_DATA": str(tmp_path / "data")})
+    assert result.returncode == 1
+    assert "idx" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    assert "Traceback" not in dgdmn("run", "digts", cwd=tmp_path).stderr
+    assert "Traceback" in dgdmn("run", "digts", "--debug", cwd=tmp_path).stderr
+
+
+def test_doctor_and_algorithms(tmp_path, nowhere):
+    doctor = dgdmn("doctor", cwd=tmp_path, **nowhere)
+    assert doctor.returncode == 0
+    assert all(word in doctor.stdout for word in ("torch", "cores", "memory", "data mnist: 0 of 4 files"))
+    listed = dgdmn("algorithms", cwd=tmp_path)
+    assert listed.returncode == 0
+    assert all(name in listed.stdout for name in ("nn", "joint", "dgr", "dgdmn"))
+
+
+def test_data_where_and_verify(tmp_path, nowhere):
+    where = dgdmn("data", "where", "digits", cwd=tmp_path, **nowhere)
+    assert where.returncode == 0
+    assert where.stdout.count("missing") >= 4
+    verify = dgdmn("data", "verify", "mnist", cwd=tmp_path, **nowhere)
+    assert verify.returncode == 1
+    assert "BAD" in verify.stdout

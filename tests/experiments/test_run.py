@@ -1,0 +1,76 @@
+"""A run on every stream: rows, columns, artefacts, and what the protocol must do at a stream's end."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dgdmn import streams
+from dgdmn.algorithms import ALGORITHMS
+from dgdmn.errors import UsageError
+from dgdmn.experiments.run import execute
+from dgdmn.experiments.spec import RunSpec
+from dgdmn.presets import preset
+
+TINY = {"samples_per_task": 16, "generator_epochs": 1, "learner_epochs": 1, "joint_epochs": 1, "min_steps": 4}
+
+
+def spec(dataset="embedded", algorithm="dgdmn", **changes):
+    return RunSpec(dataset, algorithm, "quick", replace(preset("quick", dataset), **TINY, **changes))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("dataset", streams.STREAMS)
+def test_every_algorithm_runs_on_every_stream(tmp_path, dataset, algorithm):
+    if dataset != "embedded" and not os.environ.get("DGDMN_DATA"):
+        pytest.skip("DGDMN_DATA names no directory with the real datasets")
+    if dataset == "tdigits" and algorithm in ("dgr", "joint"):
+        pytest.skip("forty replays say nothing that ten do not")
+    record = execute(spec(dataset, algorithm), tmp_path)
+    tasks = len(streams.load(dataset))
+    assert record.complete
+    assert record.accuracy.shape == (tasks, tasks)
+    assert np.isfinite(record.accuracy).all(), "also on tasks to come"
+    assert (record.accuracy_ltm is None) == (algorithm in ("nn", "joint"))
+    assert record.summary["peak_rss_mb"] > 0
+
+
+def test_the_ltm_row_is_empty_until_the_first_sleep(tmp_path):
+    record = execute(spec(n_stm=4), tmp_path)
+    assert np.isnan(record.accuracy_ltm[:3]).all()
+    assert np.isfinite(record.accuracy_ltm[3:]).all()
+
+
+def test_a_stream_that_ends_half_full_sleeps_and_records_both_rows(tmp_path):
+    record = execute(spec(n_stm=4), tmp_path)  # ten tasks: sleeps after 4, 8 and the end
+    lines = (record.directory / "accuracy.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines[-2:]] == ["10", "10"]
+    assert record.summary["sleeps"] == 3
+    assert (record.accuracy[-1] == record.accuracy_ltm[-1]).all(), (
+        "the last row is the long-term memory alone"
+    )
+    assert "dreams-010" in record.artefacts
+
+
+def test_the_same_seed_gives_the_same_bits(tmp_path):
+    first, second = (execute(spec(), tmp_path / name) for name in "ab")
+    other = execute(replace(spec(), seed=1), tmp_path / "c")
+    assert (first.directory / "accuracy.csv").read_bytes() == (second.directory / "accuracy.csv").read_bytes()
+    dreams = [record.artefact("dreams-010")["x"] for record in (first, second, other)]
+    assert (dreams[0] == dreams[1]).all()
+    assert not (dreams[0] == dreams[2]).all()
+
+
+def test_another_computation_in_the_directory_is_refused(tmp_path):
+    record = execute(spec(algorithm="nn"), tmp_path)
+    config = (record.directory / "config.json").read_text()
+    (record.directory / "config.json").write_text(config.replace('"batch_size": 32', '"batch_size": 33'))
+    with pytest.raises(UsageError, match="holds a run with another options"):
+        execute(spec(algorithm="nn"), tmp_path)
+
+
+def test_a_task_is_cut_to_the_rows_asked_for(tmp_path):
+    record = execute(spec(algorithm="nn"), tmp_path)
+    began = [event for event in record.events if event["kind"] == "task_began"]
+    assert [event["samples"] for event in began] == [16] * 10

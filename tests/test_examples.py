@@ -1,0 +1,21 @@
+"""Every example runs as it is, warnings being errors."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_is_short(script, tmp_path):
+    assert len(script.read_text().splitlines()) <= 60
+    result = subprocess.run(
+        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip()
