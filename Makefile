@@ -1,6 +1,7 @@
 # make run    install and learn ten digits one at a time, beside a network that forgets and one that may not
 # make test   every test that fits into ten minutes      make test-all  the long ones too
 # make check  style, types, layers                       make bench     speed against the machine's limit
+# make paper  the paper's datasets with every algorithm there is so far (hours)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 # Where there is no GPU, PyTorch's own index has builds without CUDA. It is asked only if it answers quickly.
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: run test test-all check bench install clean
+.PHONY: run test test-all check bench paper install clean
 
 run: install
 	$(BIN)/dgdmn run digits --algorithm dgdmn nn joint --preset paper --fallback embedded
@@ -24,6 +25,12 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+paper: install
+	for dataset in digits shapes hindi permnist; do \
+	    $(BIN)/dgdmn run $$dataset --algorithm dgdmn dgr nn joint --preset paper --seed 0 1 2 --threads 1 || exit 1; \
+	done
+	$(BIN)/dgdmn run tdigits --algorithm dgr dgdmn --preset paper --threads 1
 
 bench: install
 	$(BIN)/python benchmarks/speed.py

@@ -79,7 +79,7 @@ def test_task_memories_are_smaller(dataset):
     [
         ({"kappa": 1.5}, r"kappa \(κ\) is 1.5; it must be in \[0, 1\]"),
         ({"kappa": -0.1}, r"kappa \(κ\) is -0.1; it must be in \[0, 1\]"),
-        ({"kappa": float("nan")}, r"kappa \(κ\) is nan"),
+        ({"kappa": float("nan")}, "kappa is nan; it must be a finite number"),
         ({"n_max": 0}, r"n_max \(N_max\) is 0; it must be at least 1"),
         ({"n_stm": 0}, r"n_stm \(n_STM\) is 0; it must be at least 1"),
         ({"gamma": -1}, r"gamma \(γ\) is -1; it must be at least 0"),
@@ -89,7 +89,10 @@ def test_task_memories_are_smaller(dataset):
         ({"batch_size": 0}, "batch_size is 0"),
         ({"learning_rate": 0}, "learning_rate is 0"),
         ({"generator_epochs": 0}, "generator_epochs is 0"),
-        ({"learner_layers": (24, 0)}, r"learner_layers is \(24, 0\); every layer needs at least 1 unit"),
+        (
+            {"learner_layers": (24, 0)},
+            r"learner_layers is \(24, 0\); it must be a tuple of layer sizes, each at least 1",
+        ),
         ({"age": "young"}, "age is 'young'; it must be one of seen, letter"),
         ({"kappa_per": "sleep"}, "kappa_per is 'sleep'; it must be one of replay, task"),
         ({"reconstructed": "old"}, "reconstructed is 'old'; it must be one of new, all, none"),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import math
+import re
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from dgdmn.errors import UsageError, suggestion
@@ -18,9 +21,9 @@ class Preset:
     n_stm: int = 2
     """n_STM: short-term task memories, and so tasks between two sleeps (appendix B)."""
     n_max: int = 60_000
-    """N_max: most samples one replay trains on; the dataset's size in appendix B."""
+    """N_max: most samples one replay trains on (the dataset's size, appendix B)."""
     kappa: float = 0.0
-    """κ: least share of N_max kept for new samples; "small, so that it does not come into play" (appendix B)."""
+    """κ: least share of N_max kept for new samples ("small, so that it does not come into play", appendix B)."""
     kappa_per: Literal["replay", "task"] = "replay"
     """κ is a floor for one `replay` (Algorithm 1, line 6) or for each new `task` in it (appendix B)."""
     age: Literal["seen", "letter"] = "seen"
@@ -76,26 +79,41 @@ class Preset:
     clip_value: float = 0.5
     """Largest element of a generator's gradient after that; 0: no clipping (appendix B)."""
     beta: float = 1.0
-    """Weight of the KL term in the generator's loss; 1 is the variational bound."""
+    """Weight of the KL term in the generator's loss (1: the variational bound, appendix B's VAE)."""
 
     samples_per_task: int = 0
     """Rows of each task used to train, and at most as many to test, drawn by the seed; 0: all, as in the paper."""
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            _check_kind(field.name, getattr(self, field.name), str(field.type))
         for name, symbol, low, high in _RANGES:
             value = getattr(self, name)
             if not low <= value <= high:
                 named = f"{name} ({symbol})" if symbol else name
                 allowed = f"in [{low:g}, {high:g}]" if high < _ANY else f"at least {low:g}"
                 raise UsageError(f"{named} is {value}; it must be {allowed}")
-        for name in _LAYERS:
-            if any(units < 1 for units in getattr(self, name)):
-                raise UsageError(f"{name} is {getattr(self, name)}; every layer needs at least 1 unit")
-        for name, allowed_words in _CHOICES.items():
-            if getattr(self, name) not in allowed_words:
-                raise UsageError(
-                    f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed_words)}"
-                )
+        if self.rho >= 1:
+            raise UsageError(f"rho (ρ) is {self.rho}; it must be below 1")
+
+
+def _check_kind(name: str, value: Any, kind: str) -> None:
+    """Refuse what is not of the field's kind: a whole number, a number, layer sizes or a word."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if kind == "int" and not whole:
+        raise UsageError(f"{name} is {value!r}; it must be a whole number")
+    if kind == "float" and not (isinstance(value, Real) and math.isfinite(value)):
+        raise UsageError(f"{name} is {value!r}; it must be a finite number")
+    if kind.startswith("tuple"):
+        sizes = isinstance(value, tuple) and all(
+            isinstance(units, int | Integral) and int(units) >= 1 for units in value
+        )
+        if not sizes:
+            raise UsageError(f"{name} is {value!r}; it must be a tuple of layer sizes, each at least 1")
+    if kind.startswith("Literal"):
+        words = re.findall(r"['\"](\w+)['\"]", kind)
+        if value not in words:
+            raise UsageError(f"{name} is {value!r}; it must be one of {', '.join(words)}")
 
 
 _ANY = float("inf")
@@ -120,9 +138,6 @@ _RANGES = (
     ("beta", "β", 0, _ANY),
     ("samples_per_task", "", 0, _ANY),
 )
-_LAYERS = tuple(field.name for field in fields(Preset) if "tuple" in str(field.type))
-_CHOICES = {"kappa_per": ("replay", "task"), "age": ("seen", "letter"), "reconstructed": ("new", "all", "none"),
-            "optimiser_state": ("fresh", "kept")}  # fmt: skip
 
 _DIGITS = Preset(n_classes=10)
 _CONVOLUTIONAL = replace(
@@ -169,11 +184,35 @@ PAPER: dict[str, Preset] = {
     "split-digits": replace(_DIGITS, learner_layers=(400, 400), sttm_learner_layers=(100, 100)),
     "embedded": replace(_DIGITS, n_max=1_437, generator_layers=(256, 128), batch_size=32, min_steps=1_000),
 }
-"""Appendix B for the paper's five streams; our own entries for the rest.
+"""Appendix B for the paper's five streams; our own entries for the rest."""
 
-Hindi's 36 outputs are the paper's "144, 36" though eight consonants are learnt. Split-Digits has the
-400-400 learner of van de Ven's protocol. N_max is each dataset's size (TDigits: half of it, as in 4.2).
-"""
+WHENCE: dict[str, dict[str, str]] = {
+    "permnist": {"n_max": "6 × 30,000, appendix B", "latent": "appendix B", "learner_layers": "appendix B"},
+    "tdigits": {
+        "n_max": "half the dataset, section 4.2",
+        "n_stm": "section 4.2",
+        "kappa": "section 4.2",
+        "latent": "appendix B",
+        "learner_layers": "appendix B",
+        "n_classes": "40 tasks are 40 classes, appendix B",
+    },
+    "shapes": {
+        "n_max": "6 × 4,500, appendix B",
+        "learner_layers": "appendix B",
+        "learner_convolutions": "appendix B",
+        "n_classes": "appendix B",
+    },
+    "hindi": {
+        "n_max": "8 × 1,700, appendix B",
+        "latent": "appendix B",
+        "learner_layers": "appendix B",
+        "learner_convolutions": "appendix B",
+        "n_classes": 'appendix B: "144, 36", though eight consonants are learnt',
+    },
+    "split-digits": {"learner_layers": "van de Ven's protocol"},
+    "embedded": {"n_max": "the dataset's size", "batch_size": "ours: 144 rows a task", "min_steps": "ours"},
+}
+"""Where a value comes from that differs from Digits'; ours, where nothing is said."""
 
 ARRAYS = Preset(
     n_max=100_000,
@@ -203,11 +242,14 @@ def _quick(preset: Preset) -> Preset:
         preset,
         samples_per_task=200,
         n_max=min(preset.n_max, 2_000),
-        generator_epochs=8,
+        generator_epochs=5,
         learner_epochs=6,
         joint_epochs=6,
         batch_size=32,
-        min_steps=300,
+        min_steps=200,
+        learning_rate=0.003,
+        clip_norm=0.0,
+        clip_value=0.0,
     )
 
 
@@ -245,6 +287,19 @@ def as_dict(preset: Preset) -> dict[str, Any]:
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(preset).items()
     }
+
+
+def sources_of(name: str, dataset: str) -> dict[str, str]:
+    """What each field means and where its value in this preset comes from."""
+    chosen, paper, docs = preset(name, dataset), PAPER.get(dataset, _DIGITS), field_docs()
+    for field, doc in docs.items():
+        value = getattr(chosen, field)
+        if value == getattr(_DIGITS, field):
+            continue
+        own = "ours" if value != getattr(paper, field) else WHENCE.get(dataset, {}).get(field, "ours")
+        meaning = doc.rsplit(" (", 1)[0] if doc.endswith(").") else doc.rstrip(".")
+        docs[field] = f"{meaning} ({own})."
+    return docs
 
 
 def field_docs() -> dict[str, str]:

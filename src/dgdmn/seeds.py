@@ -9,8 +9,7 @@ import torch
 class Seeds:
     """A source of independent torch generators.
 
-    Every use takes a child of its own, so a step that is skipped (because it was done before a
-    restart) does not change the numbers of the next one.
+    Every use takes a child of its own: how many numbers one step draws does not change those of the next.
 
     >>> a, b = Seeds(0), Seeds(0)
     >>> torch.equal(torch.rand(3, generator=a.next()), torch.rand(3, generator=b.next()))
@@ -20,6 +19,10 @@ class Seeds:
     def __init__(self, entropy: int, used: int = 0) -> None:
         self.entropy = entropy
         self.used = used
+
+    def aside(self) -> Seeds:
+        """A source of its own, always the same, for what must leave no trace here."""
+        return Seeds(self.entropy, used=1 << 31)
 
     def next(self) -> torch.Generator:
         """A fresh generator, different from all before."""

@@ -1,131 +1,85 @@
-"""What a memory that dreams can do beyond predicting; and a stream whose answer is known."""
+"""What the generative algorithms add: dreams and reconstructions in the user's own terms."""
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
-from dgdmn.errors import UsageError
+from dgdmn import DGDMN, DGR, NN
+from dgdmn.errors import DgdmnError, UsageError
 
-
-def known_tasks(n_tasks=4):
-    rng = np.random.default_rng(0)
-    return [(rng.random((5 + number, 3)), np.full(5 + number, number)) for number in range(n_tasks)]
-
-
-def pairs(x, y):
-    return sorted((row.tolist(), int(label)) for row, label in zip(x, y, strict=True))
+RNG = np.random.default_rng(0)
+TABLE = np.concatenate([RNG.normal(centre, 0.5, size=(60, 3)) for centre in (-5, 0, 5)])
+LABELS = np.repeat([0, 1, 2], 60)
 
 
-@pytest.mark.parametrize("name", ["dgdmn", "dgr"])
-def test_perfect_dreams_hand_the_learner_the_union_of_all_tasks(name, make, doubles):
-    made = doubles()
-    model = make(name, n_stm=1, n_max=10**6, generator=made.generator, learner=made.learner)
-    so_far = []
-    for number, (X, y) in enumerate(known_tasks()):
-        model.partial_fit(X, y, task=str(number))
-        so_far += pairs(X.astype(np.float32), y)
-        last = made.log.trained("learner")[-1]
-        assert pairs(last.x, last.y) == sorted(so_far)
-    for X, y in known_tasks():
-        assert np.array_equal(model.predict_long_term(X), y)
+@pytest.mark.parametrize("estimator", [DGR, DGDMN])
+def test_dreams_are_in_the_range_learnt(estimator):
+    model = estimator(random_state=0, value_range=(-8, 8)).fit(TABLE, LABELS)
+    x, y = model.sample(300)
+    assert x.min() < -2
+    assert x.max() > 2
+    assert (model.predict(x) == y).mean() > 0.75, "a dream is what its label says"
+    assert np.abs(model.reconstruct(TABLE) - TABLE).mean() < 2
 
 
-def test_consolidated_and_awake_tasks(make, tasks):
-    model = make("dgdmn", n_stm=2)
-    model.partial_fit(*tasks[0], task="a")
-    assert (model.awake_tasks(), model.consolidated_tasks()) == (("a",), ())
-    model.partial_fit(*tasks[1], task="b")
-    assert (model.awake_tasks(), model.consolidated_tasks()) == ((), ("a", "b"))
-    model.partial_fit(*tasks[2], task="c").sleep()
-    assert (model.awake_tasks(), model.consolidated_tasks()) == ((), ("a", "b", "c"))
+def test_dreams_repeat_and_touch_no_global_generator():
+    model = DGR(random_state=0, min_steps=5).fit(TABLE, LABELS)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first, again, other = model.sample(4)[0], model.sample(4)[0], model.sample(4, random_state=1)[0]
+    assert (first == again).all()
+    assert not (first == other).all()
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
-def test_fit_sleeps(generative, make, tasks):
-    model = make(generative).fit(*tasks[0])
-    assert (model.awake_tasks(), model.consolidated_tasks()) == ((), ("task 1",))
+@pytest.mark.parametrize("ask", ["sample", "reconstruct", "predict_long_term"])
+def test_a_long_term_memory_that_never_slept_says_so(ask):
+    model = DGDMN(random_state=0, min_steps=5, n_stm=3).partial_fit(TABLE, LABELS, task="a")
+    with pytest.raises(UsageError, match="knows nothing yet"):
+        getattr(model, ask)(*([2] if ask == "sample" else [TABLE]))
+    model.sleep()
+    getattr(model, ask)(*([2] if ask == "sample" else [TABLE]))
 
 
-def test_sleeping_twice_is_sleeping_once(generative, make, tasks):
-    X = tasks[0][0]
-    model = make(generative).partial_fit(*tasks[0]).sleep()
-    before = model.predict_proba(X)
-    assert np.array_equal(model.sleep().predict_proba(X), before)
+def test_the_first_of_single_class_tasks_is_not_lost_without_classes():
+    for seed in range(4):
+        model = DGDMN(random_state=seed, value_range=(-8, 8), n_stm=3)
+        for label in (0, 1):
+            model.partial_fit(TABLE[label == LABELS], LABELS[label == LABELS], task=str(label))
+        assert model.score(TABLE[LABELS == 0], LABELS[LABELS == 0]) > 0.9, seed
+        model.sleep()
+        assert model.predict(TABLE[LABELS == 0], task="0").mean() < 0.1, seed
 
 
-def test_dreams_have_the_shape_and_labels_learnt(generative, make, tasks):
-    model = make(generative).partial_fit(*tasks[0]).partial_fit(*tasks[1])
-    X, y = model.sample(5, random_state=3)
-    assert X.shape == (5, 6, 6)
-    assert X.min() >= 0
-    assert X.max() <= 1
-    assert set(y) <= {0, 1}
-    again = model.sample(5, random_state=3)
-    assert np.array_equal(X, again[0])
-    assert np.array_equal(y, again[1])
-    assert not np.array_equal(X, model.sample(5, random_state=4)[0])
-    with pytest.raises(UsageError, match="n is 0"):
-        model.sample(0)
+def test_a_diverging_training_is_an_error_and_changes_nothing():
+    model = NN(random_state=0).fit(TABLE, LABELS)
+    before = model.predict_proba(TABLE)
+    model.set_params(learning_rate=1e30)
+    with pytest.raises(DgdmnError, match=r"loss is .* after epoch"):
+        model.fit(TABLE, LABELS)
+    assert (model.predict_proba(TABLE) == before).all()
 
 
-def test_dreaming_and_looking_leave_no_trace(generative, make, tasks):
-    model, twin = (make(generative).partial_fit(*tasks[0], task="a") for _ in range(2))
-    model.sample(5, random_state=1)
-    model.reconstruct(tasks[1][0])
-    model.predict_long_term(tasks[1][0])
-    for each in (model, twin):
-        each.partial_fit(*tasks[1], task="b")
-    assert np.array_equal(model.predict_proba(tasks[0][0]), twin.predict_proba(tasks[0][0]))
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kappa": "a"}, {"latent": 2.5}, {"n_max": True}, {"n_stm": 1.5}, {"learning_rate": np.inf}, {"rho": 1.0},
+     {"learner_layers": 5}, {"learner_layers": (0,)}, {"preset": 3}, {"threads": 1.5}, {"device": "abacus"},
+     {"value_range": (1, 2, 3)}, {"value_range": ([0, 0], [1, 1])}, {"age": "old"}],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_parameter_is_one_sentence(wrong):
+    if "rho" in wrong:
+        from dgdmn.presets import ARRAYS, overridden
+
+        with pytest.raises(UsageError, match="below 1"):
+            overridden(ARRAYS, wrong)
+        return
+    with pytest.raises(UsageError) as error:
+        DGDMN(**wrong).fit(TABLE, LABELS)
+    assert next(iter(wrong)) in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
 
 
-def test_reconstructions_look_like_what_was_learnt(generative, make, tasks):
-    X, y = tasks[0]
-    model = make(generative, min_steps=150, beta=0.02).fit(X * 10, y)
-    seen = model.reconstruct(X * 10)
-    assert seen.shape == X.shape
-    assert seen.dtype == np.float32
-    scaled = (X - X.min()) / (X.max() - X.min())
-    assert np.abs(seen - scaled).mean() < np.abs(scaled.mean() - scaled).mean() / 2
-
-
-def test_the_long_term_memory_answers_alone(make, tasks):
-    model = make("dgdmn", n_stm=2, min_steps=100)
-    model.partial_fit(*tasks[0], task="a").partial_fit(*tasks[1], task="b")
-    model.partial_fit(*tasks[2], task="c")
-    X, y = tasks[2]
-    assert (model.predict(X, task="c") == y).all()
-    assert not (model.predict_long_term(X) == y).all(), "it has not slept since"
-    assert np.array_equal(model.predict_long_term(X), model.predict(X, task="a"))
-
-
-def test_without_a_task_samples_are_shared_out(make, doubles):
-    made = doubles()
-    model = make("dgdmn", n_stm=3, generator=made.generator, learner=made.learner)
-    tasks = known_tasks(2)
-    for number, (X, y) in enumerate(tasks):
-        model.partial_fit(X, y, task=str(number))
-    assert model.awake_tasks() == ("0", "1")
-    mixed = np.concatenate([tasks[1][0], tasks[0][0]])
-    assert model.predict(mixed).tolist() == [1] * 6 + [0] * 5
-
-
-def test_a_task_name_may_be_a_number(generative, make, tasks):
-    model = make(generative, n_stm=1).partial_fit(*tasks[0], task=3)
-    assert model.consolidated_tasks() == ("3",)
-    assert np.array_equal(model.predict(tasks[0][0], task=3), model.predict(tasks[0][0], task="3"))
-
-
-def test_convolutions_from_the_estimator(generative, make, tasks):
-    model = make(
-        generative, generator_convolutions=(3,), learner_convolutions=(3,), sttm_generator_convolutions=(3,),
-        sttm_learner_convolutions=(3,), n_stm=1,
-    )  # fmt: skip
-    for X, y in tasks:
-        model.partial_fit(X, y)
-    assert model.sample(2, random_state=0)[0].shape == (2, 6, 6)
-
-
-def test_unfitted(generative, make):
-    model = make(generative)
-    for ask in (model.sleep, model.sample, model.consolidated_tasks, lambda: model.reconstruct([[0.0]])):
-        with pytest.raises(NotFittedError):
-            ask()
+def test_labels_of_several_kinds_and_too_many_axes_are_refused():
+    with pytest.raises(UsageError, match="several kinds"):
+        NN().fit(TABLE[:3], np.array(["a", None, "b"], dtype=object))
+    with pytest.raises(UsageError, match=r"must be \(n, d\)"):
+        NN().fit(np.zeros((4, 2, 2, 2, 2)), [0, 1, 0, 1])

@@ -3,16 +3,30 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 import tomllib
+from pathlib import Path
 
 import pytest
 
+from dgdmn import streams
 from dgdmn.records import RunRecord
 
-SMALL = ["--preset", "quick", "--samples-per-task", "40", "--min-steps", "20", "--generator-epochs", "2"]
+SMALL = [
+    "--threads",
+    "1",
+    "--preset",
+    "quick",
+    "--samples-per-task",
+    "40",
+    "--min-steps",
+    "20",
+    "--generator-epochs",
+    "2",
+]
 
 
 def dgdmn(*words, cwd, timeout=120, **environment):
@@ -80,16 +94,12 @@ def test_a_second_run_reports_at_once_and_a_torn_one_is_done_again(tmp_path):
 
 
 def test_a_killed_run_is_done_again(tmp_path):
-    words = [sys.executable, "-m", "dgdmn.cli", "run", "embedded", "--preset", "quick", "--seed", "3"]
-    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    events = tmp_path / "runs" / "embedded-dgdmn-quick-seed3" / "events.jsonl"
-    for _ in range(600):
-        if events.exists() and "task_learned" in events.read_text():
-            break
-        time.sleep(0.1)
-    os.killpg(process.pid, 9)
+    process, events = begin(tmp_path, 3)
+    os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    result = dgdmn("run", "embedded", "--preset", "quick", "--seed", "3", cwd=tmp_path)
+    with events.open("a") as file:
+        file.write('{"kind": "epoch_do')  # torn, as a kill may leave it
+    result = dgdmn("run", "embedded", "--preset", "quick", "--threads", "1", "--seed", "3", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     record = RunRecord.read(events.parent)
     assert record.complete
@@ -114,16 +124,18 @@ def test_overrides_are_part_of_the_name(tmp_path):
 
 
 def test_evaluating_on_validation_leaves_the_test_set_alone(tmp_path):
-    result = dgdmn(
-        "run", "embedded", "--algorithm", "nn", *SMALL, "--evaluate-on", "validation", cwd=tmp_path
-    )
+    words = ("run", "embedded", "--algorithm", "joint", *SMALL, "--evaluate-on", "validation")
+    result = dgdmn(*words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     (run,) = (tmp_path / "runs").iterdir()
     assert "on-validation" in run.name
     record = RunRecord.read(run)
     assert record.config["evaluate_on"] == "validation"
-    sizes = 1 / record.accuracy[0][record.accuracy[0] > 0]
-    assert (sizes <= 20).all(), "a tenth of about 145 training rows, not the 36 of the test set"
+    sizes = [len(task.validation) for task in streams.load("embedded", validation=0.1)]
+    assert max(sizes) < 20 < min(len(task.test) for task in streams.load("embedded"))
+    right = record.accuracy * sizes
+    assert right == pytest.approx(right.round()), "shares of the validation rows"
+    assert ((record.accuracy > 0) & (record.accuracy < 1)).any(), "and not only none or all of them"
 
 
 @pytest.mark.parametrize(
@@ -136,6 +148,12 @@ def test_evaluating_on_validation_leaves_the_test_set_alone(tmp_path):
         (("run", "embedded", "--preset", "papr"), 2, "did you mean paper"),
         (("run", "embedded", "--seed", "-1"), 2, "seed is -1"),
         (("run", "embedded", "--jobs", "-2"), 2, "jobs is -2"),
+        (("run", "embedded", "--seed"), 2, "seed needs at least one value"),
+        (("run", "embedded", "--kapa", "0.1"), 2, r"--kapa.*did you mean --kappa"),
+        (("run", "embedded", "--kappa", "much"), 2, r"kappa"),
+        (("run",), 2, "dgdmn run --help"),
+        (("run", "embedded", "--device", "abacus"), 2, "device 'abacus' cannot be used here"),
+        (("run", "embedded", "--learner-convolutions", "4", "4", "4", "4", "4"), 2, "too small"),
         (("rn", "embedded"), 2, "did you mean run"),
         (("data", "fetsch"), 2, "did you mean fetch"),
         (("data", "where", "mnits"), 2, "did you mean mnist"),
@@ -146,14 +164,7 @@ def test_wrong_usage_is_one_line_and_code_2(tmp_path, words, code, expected):
     assert result.returncode == code
     assert re.search(expected, result.stderr)
     assert len(result.stderr.strip().splitlines()) == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_mistyped_option_gets_a_suggestion(tmp_path):
-    result = dgdmn("run", "embedded", "--kapa", "0.1", cwd=tmp_path)
-    assert result.returncode == 2
-    assert "--kappa" in result.stderr + result.stdout
-    assert "Traceback" not in result.stderr
+    assert "learner_convolutions" in str(list(tmp_path.glob("runs/*"))) or list(tmp_path.iterdir()) == []
 
 
 def test_an_unwritable_out_is_named(tmp_path):
@@ -209,9 +220,85 @@ def test_a_corrupt_data_file_is_named(tmp_path, nowhere):
     assert "Traceback" not in result.stderr
 
 
-def test_debug_shows_the_traceback(tmp_path):
-    assert "Traceback" not in dgdmn("run", "digts", cwd=tmp_path).stderr
-    assert "Traceback" in dgdmn("run", "digts", "--debug", cwd=tmp_path).stderr
+@pytest.mark.parametrize("words", [("run", "digts"), ("run", "embedded", "--device", "abacus")])
+def test_debug_shows_the_traceback(tmp_path, words):
+    assert "Traceback" not in dgdmn(*words, cwd=tmp_path).stderr
+    assert "Traceback" in dgdmn(*words, "--debug", cwd=tmp_path).stderr
+
+
+def begin(tmp_path, seed):
+    """Start a run and wait until it has learnt a task."""
+    words = [sys.executable, "-m", "dgdmn.cli", "run", "embedded", "--preset", "quick", "--threads", "1"]
+    process = subprocess.Popen(
+        [*words, "--seed", str(seed)],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test runner may ignore Ctrl-C
+    )  # fmt: skip
+    events = tmp_path / "runs" / f"embedded-dgdmn-quick-seed{seed}" / "events.jsonl"
+    for _ in range(600):
+        if events.exists() and "task_learned" in events.read_text():
+            return process, events
+        time.sleep(0.1)
+    raise AssertionError("the run never began")
+
+
+def children_of(process):
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True
+    )
+    return [int(line.split()[0]) for line in listed.stdout.splitlines() if "multiprocessing.spawn" in line]
+
+
+def alive(pid):
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
+
+
+@linux
+def test_ctrl_c_says_one_line_and_leaves_nothing_running(tmp_path):
+    process, _ = begin(tmp_path, 4)
+    children = children_of(process)
+    assert children
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert said.splitlines()[-1].startswith("dgdmn: interrupted")
+    assert "Traceback" not in said
+    assert not any(alive(pid) for pid in children)
+
+
+@linux
+def test_a_run_ends_with_its_parent(tmp_path):
+    process, _ = begin(tmp_path, 5)
+    children = children_of(process)
+    process.kill()
+    process.communicate()
+    for _ in range(100):
+        if not any(alive(pid) for pid in children):
+            break
+        time.sleep(0.1)
+    assert children
+    assert not any(alive(pid) for pid in children)
+
+
+@linux
+def test_a_killed_child_is_one_line_and_the_others_finish(tmp_path):
+    words = [sys.executable, "-m", "dgdmn.cli", "run", "embedded", "--preset", "quick", "--seed", "6", "7"]
+    words += ["--samples-per-task", "40", "--jobs", "2", "--threads", "1"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    for _ in range(100):
+        if len(children := children_of(process)) == 2:
+            break
+        time.sleep(0.1)
+    os.kill(children[0], signal.SIGKILL)
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "seed6 failed: its process ended with code -9" in said
+    assert "Traceback" not in said
+    assert "seed7" in out
 
 
 def test_doctor_and_algorithms(tmp_path, nowhere):
@@ -230,3 +317,13 @@ def test_data_where_and_verify(tmp_path, nowhere):
     verify = dgdmn("data", "verify", "mnist", cwd=tmp_path, **nowhere)
     assert verify.returncode == 1
     assert "BAD" in verify.stdout
+
+
+def test_two_writers_never_share_a_run(tmp_path):
+    process, _events = begin(tmp_path, 8)
+    second = dgdmn("run", "embedded", "--preset", "quick", "--threads", "1", "--seed", "8", cwd=tmp_path)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert second.returncode == 1
+    assert "is being written by another process" in second.stderr
+    assert len(second.stderr.strip().splitlines()) == 1

@@ -1,5 +1,7 @@
 """Algorithm 1, lines 3-16, by hand and by its properties."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,5 +48,5 @@ def test_properties(n_new, age, n_max, kappa):
     assert n_tasks <= n_new
     assert n_tasks + n_gen == min(n_new + age, n_max)
     if n_new + age > n_max:
-        assert n_tasks >= min(n_new, round(kappa * n_max))
+        assert n_tasks >= min(n_new, math.ceil(kappa * n_max - 1e-9))
         assert n_tasks >= min(n_new, int(n_new / (n_new + age) * n_max))

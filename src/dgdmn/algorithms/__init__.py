@@ -16,11 +16,16 @@ ALGORITHMS = {"nn": "NN", "dgr": "DGR", "dgdmn": "DGDMN", "joint": "Joint"}
 
 def algorithm(name: str) -> type[ContinualClassifier]:
     """The estimator class of that name; torch is imported only now."""
-    if name not in ALGORITHMS:
-        raise UsageError(
-            f"no algorithm {name!r}{suggestion(name, ALGORITHMS)}; there are {', '.join(ALGORITHMS)}"
-        )
+    check_name(name)
     found: type[ContinualClassifier] = getattr(
         importlib.import_module(f"dgdmn.algorithms.{name}"), ALGORITHMS[name]
     )
     return found
+
+
+def check_name(name: str) -> None:
+    """Refuse an algorithm that does not exist."""
+    if name not in ALGORITHMS:
+        raise UsageError(
+            f"no algorithm {name!r}{suggestion(name, ALGORITHMS)}; there are {', '.join(ALGORITHMS)}"
+        )

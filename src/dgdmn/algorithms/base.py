@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -36,7 +37,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     `partial_fit` learns one task; `fit` forgets everything and learns X as one task. A call that fails
     or is interrupted leaves the estimator as it was. Hyper-parameters that are None are the preset's:
-    `dgdmn.presets.Preset` says what each means and whence it comes.
+    `dgdmn.presets.Preset` says what each means and whence it comes. They are read when learning begins;
+    a later `set_params` waits for the next `fit`.
     """
 
     preset: str | Preset = field(default="arrays", kw_only=False)
@@ -87,7 +89,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         X : array of shape (n, d), (n, h, w) or (n, h, w, channels)
         y : array of shape (n,)
         classes : all labels that may ever come; left out, new ones may appear in any call
-        task : the task's descriptor; left out, a known task is recognised and any other is a new one
+        task : the task's descriptor; left out, DGDMN recognises a task it knows and takes any other as new
         """
         first = not self.__sklearn_is_fitted__()
         with using_threads(self.threads), _undone_by_failure(self):
@@ -143,21 +145,20 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             )
         seeds = seeds_of(self.random_state)
         shape, outputs = X.shape[1:], max(options.n_classes, len(labels))
-        memory = self._begin(self._blueprint(options, shape), outputs, seeds)
-        return Learnt(
-            memory, labels, Scaling.fitted(X, self.value_range), seeds, shape, classes is not None, outputs
-        )
+        check_device(self.device)
+        blueprint = Blueprint(options, shape, self.device, own_learner=self.learner)
+        memory = self._begin(blueprint, outputs, seeds)
+        scaling = Scaling.fitted(X, self.value_range)
+        closed = classes is not None
+        return Learnt(memory, labels, scaling, seeds, shape, closed, outputs, options.n_classes)
 
     def _options(self) -> Preset:
         """The preset with those of its fields that were given to the constructor."""
+        if not isinstance(self.preset, str | Preset):
+            raise UsageError(f"preset is {self.preset!r}; give a name, as in 'paper/hindi', or a Preset")
         chosen = self.preset if isinstance(self.preset, Preset) else preset(*self.preset.split("/", 1))
         own = vars(Preset()).keys() & self.get_params(deep=False).keys()
         return overridden(chosen, {name: getattr(self, name) for name in own})
-
-    def _blueprint(self, options: Preset, shape: tuple[int, ...]) -> Blueprint:
-        return Blueprint(
-            options, shape, self.device, self.get_params(deep=False).get("generator"), self.learner
-        )
 
     def _make_room(self, learnt: Learnt, y: NDArray[Any]) -> None:
         """Name new classes, and grow the output layer where its width is not fixed."""
@@ -174,7 +175,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
                 f"label {new[0]!r} is of another kind than {learnt.labels[0]!r}; use text or numbers"
             )
         learnt.labels += new
-        n_fixed = self._options().n_classes
+        n_fixed = learnt.n_fixed
         if n_fixed and len(learnt.labels) > n_fixed:
             raise UsageError(
                 f"class {new[-1]!r} is one too many: n_classes is {n_fixed}; raise it, or 0 lets it grow"
@@ -197,7 +198,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if not learnt.warned and learnt.scaling.clips(X):
             learnt.warned = True
             warnings.warn(
-                "values outside the range of the first task are clipped; give value_range=(low, high)",
+                f"values outside {'value_range' if learnt.scaling.given else 'the range of the first task'} are "
+                "clipped; give value_range=(low, high) of all values to come",
                 stacklevel=4,
             )
         return torch.from_numpy(learnt.scaling.apply(X)).to(self.device)
@@ -208,9 +210,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             X = validate_data(self, X, **checks)
         else:
             X, y = validate_data(self, X, y, **checks)
-            check_classification_targets(y)
+            _check_labels(y)
         if X.size == 0:
             raise UsageError(f"X has shape {X.shape}: there is no value in it")
+        if X.ndim > 4:
+            raise UsageError(f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, channels)")
         if X.dtype.kind == "f" and not np.isfinite(X).all():
             what = "NaN" if np.isnan(X).any() else "infinity"
             row = int(np.argmin(np.isfinite(X.reshape(len(X), -1)).all(axis=1)))
@@ -226,6 +230,23 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 def seeds_of(random_state: Any) -> Seeds:
     """scikit-learn's `random_state` as our source of random generators."""
     return Seeds(int(check_random_state(random_state).randint(2**31 - 1)))
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not have here."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"device {device!r} cannot be used here ({reason}); 'cpu' can") from error
+
+
+def _check_labels(y: NDArray[Any]) -> None:
+    try:
+        np.unique(y)
+    except TypeError as error:
+        raise UsageError("y mixes labels of several kinds; use only text or only numbers") from error
+    check_classification_targets(y)
 
 
 def _check_same_classes(learnt: Learnt, classes: ArrayLike) -> None:
@@ -250,8 +271,8 @@ def _undone_by_failure(estimator: ContinualClassifier) -> Iterator[None]:
 @contextmanager
 def using_threads(n: int | None) -> Iterator[None]:
     """Use n torch threads meanwhile."""
-    if n is not None and n < 1:
-        raise UsageError(f"threads is {n}; it must be at least 1")
+    if n is not None and (not isinstance(n, Integral) or n < 1):
+        raise UsageError(f"threads is {n!r}; it must be a whole number of at least 1")
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(n or before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from sklearn.utils.validation import check_is_fitted
@@ -43,7 +43,7 @@ class DGDMN(GenerativeClassifier):
     sttm_learner_convolutions: tuple[int, ...] | None = None
 
     def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
-        return DualMemory(blueprint, n_classes, seeds)
+        return DualMemory(replace(blueprint, own_generator=self.generator), n_classes, seeds)
 
     def _long_term(self, learnt: Learnt) -> GenerativeMemory:
         assert isinstance(learnt.memory, DualMemory)

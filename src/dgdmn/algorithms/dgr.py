@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from torch import Tensor
@@ -25,7 +25,7 @@ class DGR(GenerativeClassifier):
     keeps: ClassVar[str] = "weights"
 
     def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
-        return _LongTermOnly(blueprint, n_classes, seeds)
+        return _LongTermOnly(replace(blueprint, own_generator=self.generator), n_classes, seeds)
 
     def _long_term(self, learnt: Learnt) -> GenerativeMemory:
         assert isinstance(learnt.memory, _LongTermOnly)

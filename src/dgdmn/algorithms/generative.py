@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -55,31 +56,40 @@ class GenerativeClassifier(ContinualClassifier):
         return self._commit(learnt)
 
     def sample(self, n: int = 1, random_state: Any = None) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        """Dream n samples of the long-term memory: inputs in [0, 1] of the shape learnt, and their labels.
+        """Dream n samples of the long-term memory: inputs of the shape and range learnt, and their labels.
 
-        Dreaming leaves no trace: what is learnt later does not depend on it.
+        Another `random_state` gives other dreams. Dreaming leaves no trace in what is learnt later.
         """
-        check_is_fitted(self)
-        if not isinstance(n, int) or n < 1:
+        learnt, long_term = self._consolidated()
+        if not isinstance(n, Integral) or n < 1:
             raise UsageError(f"n is {n!r}; it must be a whole number of at least 1")
-        learnt, long_term = self.learnt_, self._long_term(self.learnt_)
+        seeds = learnt.seeds.aside() if random_state is None else seeds_of(random_state)
         with using_threads(self.threads):
-            x = long_term.generator.sample(n, seeds_of(random_state).next())
+            x = long_term.generator.sample(int(n), seeds.next())
             answers = learnt.named(long_term.answers(x))
-        return x.cpu().numpy().reshape(n, *learnt.shape), self._labels(answers)
+        return learnt.scaling.invert(x.cpu().numpy(), learnt.shape), self._labels(answers)
 
     def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
-        """X as the long-term memory sees it, scaled to [0, 1]."""
-        check_is_fitted(self)
-        learnt = self.learnt_
+        """X as the long-term memory sees it, in its own range (uint8 as floats in [0, 1])."""
+        learnt, long_term = self._consolidated()
         with using_threads(self.threads):
             x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
-            rows = self._long_term(learnt).generator.reconstruct(x)
-        return np.asarray(rows.cpu().numpy().reshape(len(rows), *learnt.shape))
+            rows = long_term.generator.reconstruct(x)
+        return learnt.scaling.invert(rows.cpu().numpy(), learnt.shape)
 
     def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
         """The labels that the long-term memory alone would give."""
-        return self._labels(self._answers(X, lambda _, x: self._long_term(self.learnt_).probabilities(x)))
+        long_term = self._consolidated()[1]
+        return self._labels(self._answers(X, lambda _, x: long_term.probabilities(x)))
+
+    def _consolidated(self) -> tuple[Learnt, GenerativeMemory]:
+        check_is_fitted(self)
+        long_term = self._long_term(self.learnt_)
+        if not long_term.tasks:
+            raise UsageError(
+                "the long-term memory knows nothing yet: its first sleep is to come, or call sleep()"
+            )
+        return self.learnt_, long_term
 
     def consolidated_tasks(self) -> tuple[str, ...]:
         """The tasks in the long-term memory; none before the first sleep."""

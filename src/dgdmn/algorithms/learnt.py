@@ -46,6 +46,8 @@ class Learnt:
     """Whether `classes` was given, so that no other label may come."""
     outputs: int
     """Output units of the memory."""
+    n_fixed: int
+    """The preset's n_classes: output units fixed from the start; 0 where they grow."""
     warned: bool = False
     """Whether clipping was warned of."""
 

@@ -53,6 +53,11 @@ class Scaling:
             scaled = np.clip((X - self.low) / width, 0, 1).astype(np.float32)
         return scaled.reshape(len(scaled), -1)
 
+    def invert(self, rows: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Flat rows in [0, 1] back in the user's shape and range; what was uint8 stays in [0, 1]."""
+        values = rows.reshape(len(rows), *shape)
+        return np.asarray(self.low + values * (self.high - self.low), dtype=np.float32)
+
     def _is_bytes(self, X: NDArray[Any]) -> bool:
         return X.dtype == np.uint8 and not self.given
 

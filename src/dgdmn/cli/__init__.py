@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 import traceback
 
-from dgdmn.errors import DgdmnError, UsageError
+from dgdmn.errors import DgdmnError, UsageError, suggestion
 
 VERBS = {
     "run": "learn a stream of tasks, test after each, record everything",
@@ -30,7 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     try:
-        code = _dispatch([argument for argument in arguments if argument != "--debug"])
+        code = _dispatch([argument for argument in arguments if argument != "--debug"], debug)
     except DgdmnError as error:
         code = _complain(str(error), debug, 2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
@@ -45,7 +44,7 @@ def main(argv: list[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str], debug: bool) -> int:
     verb = arguments[0] if arguments else "--help"
     if verb in ("-h", "--help", "help"):
         sys.stdout.write(USAGE.format(verbs="\n".join(f"  {name:12} {what}" for name, what in VERBS.items())))
@@ -56,10 +55,8 @@ def _dispatch(arguments: list[str]) -> int:
         sys.stdout.write(f"dgdmn {__version__}\n")
         return 0
     if verb not in VERBS:
-        close = difflib.get_close_matches(verb, VERBS, 1)
-        hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(VERBS)}"
-        raise UsageError(f"no verb {verb!r}{hint}")
-    code: int = importlib.import_module(f"dgdmn.cli.{verb}").main(arguments[1:])
+        raise UsageError(f"no verb {verb!r}{suggestion(verb, VERBS)}; there are {', '.join(VERBS)}")
+    code: int = importlib.import_module(f"dgdmn.cli.{verb}").main(arguments[1:], debug)
     return code
 
 

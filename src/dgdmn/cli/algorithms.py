@@ -10,7 +10,7 @@ from rich.table import Table
 from dgdmn.algorithms import ALGORITHMS, algorithm
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], debug: bool = False) -> int:  # noqa: ARG001
     """List the algorithms."""
     if arguments:
         sys.stdout.write("usage: dgdmn algorithms\n")

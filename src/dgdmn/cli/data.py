@@ -22,7 +22,7 @@ Files placed by hand go where `dgdmn data where` says, or into any directory tha
 """
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], debug: bool = False) -> int:  # noqa: ARG001
     """Fetch, verify or locate."""
     verbs = {"fetch": _fetch, "verify": _verify, "where": _where}
     if not arguments or arguments[0] in ("-h", "--help"):

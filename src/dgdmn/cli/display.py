@@ -29,24 +29,34 @@ class _Line:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "events.jsonl"
-        self._offset = self._path.stat().st_size if self._path.exists() else 0  # the past is not news
-        self.began = time.monotonic()
+        self._old = self._path.stat().st_ino if self._path.exists() else None
+        self._offset = 0
+        self.began: float | None = None
         self.done, self.part = 0.0, 0.0
         self.tasks, self.step, self.task = 0, 0, ""
         self.doing = "waiting"
 
     def news(self) -> list[dict[str, Any]]:
-        """Whole lines written since the last look."""
-        if not self._path.exists():
+        """Whole lines written since the last look.
+
+        What an earlier attempt left is not news: going on with a run puts a new file in its place, which
+        ends with the `resumed` that this attempt begins with.
+        """
+        if not self._path.exists() or self._path.stat().st_ino == self._old:
             return []
         with self._path.open("rb") as file:
             file.seek(self._offset)
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
-        if self._offset == 0 and whole:
+        events = [json.loads(line) for line in whole.splitlines()]
+        if self._offset == 0 and events:
             self.began = time.monotonic()
+            last = [n for n, event in enumerate(events) if event["kind"] == "resumed"]
+            if self._old is not None and not last:
+                return []  # the new file is there, its `resumed` is not yet
+            events = events[last[-1] + 1 :] if last else events
         self._offset += len(whole)
-        return [json.loads(line) for line in whole.splitlines()]
+        return events
 
     def take(self, event: dict[str, Any]) -> None:
         kind = event["kind"]
@@ -61,8 +71,9 @@ class _Line:
             self.tasks = len(event["accuracy"])
 
     def seconds_left(self) -> float | None:
-        elapsed = time.monotonic() - self.began
-        return elapsed * (1 - self.done) / self.done if self.done > 0.005 else None
+        if self.began is None or self.done < 0.005:
+            return None
+        return (time.monotonic() - self.began) * (1 - self.done) / self.done
 
 
 class Display:

@@ -12,10 +12,10 @@ from dgdmn import __version__
 from dgdmn.streams import sources
 from dgdmn.streams.known import DATASETS
 
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "tyro", "rich", "pooch", "pillow")
+PACKAGES = ("torch", "numpy", "scikit-learn", "tyro", "rich", "pooch", "pillow")
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], debug: bool = False) -> int:  # noqa: ARG001
     """Tell what there is."""
     if arguments:
         sys.stdout.write("usage: dgdmn doctor\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import os
 import sys
@@ -11,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from dgdmn.algorithms import ALGORITHMS
+from dgdmn.algorithms import check_name
 from dgdmn.errors import DataError, UsageError, suggestion
-from dgdmn.presets import PAPER, PRESETS, Preset, field_docs, preset
+from dgdmn.presets import PAPER, Preset, preset, sources_of
 
 if TYPE_CHECKING:  # numpy and rich wait until the arguments are parsed, so that --help is quick
     from dgdmn.experiments.spec import RunSpec
@@ -49,7 +51,7 @@ class Run:
     """Print what would run, and stop."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], debug: bool = False) -> int:
     """Parse, run, show the results."""
     args = _parse(arguments)
     _check(args)
@@ -57,31 +59,57 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(_config_text(args))
         return 0
     from dgdmn.cli.display import Display, print_results
+    from dgdmn.experiments.spec import recorded
     from dgdmn.experiments.sweep import run_all
 
     args = _with_data(args)
     specs = _specs(args)
-    display = Display(args.out, specs)
-    with display:
-        failures = run_all(specs, args.out, _jobs(args), display.look)
+    todo = [spec for spec in specs if not ((record := recorded(spec, args.out)) and record.complete)]
+    with Display(args.out, todo) as display:
+        failures = run_all(todo, args.out, _jobs(args), display.look)
     failed = {failure.run for failure in failures}
     print_results(args.out, [spec for spec in specs if spec.name not in failed])
-    return _report(failures)
+    return _report(failures, debug)
 
 
 def _parse(arguments: list[str]) -> Run:
-    """The dataset and the preset are looked at first: they decide the defaults of all other options."""
+    """The dataset and the preset decide the defaults of all other options, so they are guessed first."""
     dataset = next((word for word in arguments if word in PAPER), "digits")
     name = _value_of("--preset", arguments) or "paper"
-    base = preset(name, dataset)
-    default = Run(dataset=dataset if dataset in arguments else tyro.MISSING, options=base, preset=name)
-    return tyro.cli(
-        Run,
-        args=arguments,
-        prog="dgdmn run",
-        default=default,
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+    args = _parsed(arguments, dataset, name)
+    if args.dataset in PAPER and args.dataset != dataset:
+        args = _parsed(arguments, args.dataset, name)
+    return args
+
+
+def _parsed(arguments: list[str], dataset: str, name: str) -> Run:
+    default = Run(
+        dataset=dataset if dataset in arguments else tyro.MISSING, options=preset(name, dataset), preset=name
     )
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                Run,
+                args=arguments,
+                prog="dgdmn run",
+                default=default,
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+            )
+    except SystemExit as error:
+        if not error.code:
+            raise
+        raise UsageError(_in_one_line(complaint.getvalue())) from error
+
+
+def _in_one_line(box: str) -> str:
+    """tyro's complaint without its frame: what is wrong, and which options were perhaps meant."""
+    lines = [line.strip(" │╭╰╮╯─") for line in box.splitlines()]
+    said = [line for line in lines if line and not line.startswith(("For full helptext", "Perhaps"))]
+    what = next((line for line in said[1:] if not line.startswith("--")), said[0] if said else "wrong usage")
+    meant = dict.fromkeys(line.split()[0] for line in said if line.startswith("--"))
+    hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
+    return f"{what}{hint}; dgdmn run --help lists the options"
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -99,12 +127,10 @@ def _check(args: Run) -> None:
             f"no dataset {args.dataset!r}{suggestion(args.dataset, PAPER)}; there are {', '.join(PAPER)}"
         )
     for name in args.algorithm:
-        if name not in ALGORITHMS:
-            raise UsageError(
-                f"no algorithm {name!r}{suggestion(name, ALGORITHMS)}; there are {', '.join(ALGORITHMS)}"
-            )
-    if args.preset not in PRESETS:
-        raise UsageError(f"no preset {args.preset!r}; there are {', '.join(PRESETS)}")
+        check_name(name)
+    for name, values in (("algorithm", args.algorithm), ("seed", args.seed)):
+        if not values:
+            raise UsageError(f"--{name} needs at least one value")
     for name, value in (
         ("jobs", args.jobs),
         ("threads", args.threads),
@@ -121,7 +147,7 @@ def _with_data(args: Run) -> Run:
     from dgdmn.cli.data import fetch_with_bar
     from dgdmn.streams import sources
 
-    if all(copy.path is not None for copy in sources.where(args.dataset)):
+    if all(verdict.ok for verdict in sources.verify(args.dataset)):
         return args
     try:
         fetch_with_bar(args.dataset)
@@ -174,7 +200,7 @@ def _config_text(args: Run) -> str:
         "",
         "[options]",
     ]
-    docs = field_docs()
+    docs = sources_of(args.preset, args.dataset)
     for field in fields(Preset):
         value = getattr(args.options, field.name)
         text = (
@@ -187,10 +213,10 @@ def _config_text(args: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _report(failures: list[Failure]) -> int:
+def _report(failures: list[Failure], debug: bool) -> int:
     for failure in failures:
         sys.stderr.write(f"dgdmn: {failure.run} failed: {failure.message}\n")
-        if os.environ.get("DGDMN_DEBUG"):
+        if debug:
             sys.stderr.write(failure.trace)
     if not failures:
         return 0

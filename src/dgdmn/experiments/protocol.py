@@ -69,13 +69,17 @@ def learn_stream(
 
 def evaluate(model: ContinualClassifier, step: int, task: str, tests: dict[str, Rows]) -> Evaluated:
     """Row i of the accuracy matrix, with and without the short-term memory."""
-    if not isinstance(model, GenerativeClassifier):
-        return Evaluated(step, task, tuple(_share_right(model.predict(t.x), t) for t in tests.values()), None)
-    awake, asleep = model.awake_tasks(), bool(model.consolidated_tasks())
-    ltm = {name: _share_right(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
-    held = {name: _share_right(model.predict(tests[name].x, task=name), tests[name]) for name in awake}
-    alone = tuple(ltm.values()) if asleep else (math.nan,) * len(ltm)
-    return Evaluated(step, task, tuple({**ltm, **held}.values()), alone)
+    dual = isinstance(model, GenerativeClassifier)
+    if not dual or not model.consolidated_tasks():
+        row = tuple(_share_right(model.predict(rows.x, task=name), rows) for name, rows in tests.items())
+        return Evaluated(step, task, row, (math.nan,) * len(row) if dual else None)
+    alone = {name: _share_right(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
+    held = {
+        name: _share_right(model.predict(tests[name].x, task=name), tests[name])
+        for name in model.awake_tasks()
+        if name in tests
+    }  # every other task is the long-term memory's
+    return Evaluated(step, task, tuple({**alone, **held}.values()), tuple(alone.values()))
 
 
 def _share_right(predicted: NDArray[Any], rows: Rows) -> float:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from dgdmn import __version__, metrics, streams
 from dgdmn.algorithms import algorithm
+from dgdmn.algorithms.base import check_device
 from dgdmn.algorithms.generative import GenerativeClassifier
-from dgdmn.errors import UsageError
 from dgdmn.events import EpochDone, Event, SleepEnded
 from dgdmn.experiments.plan import cost, planned_epochs
 from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, learn_stream
-from dgdmn.experiments.spec import RunSpec
-from dgdmn.records import RunRecord, RunWriter
+from dgdmn.experiments.spec import RunSpec, recorded
+from dgdmn.records import RunRecord, RunWriter, locked
 from dgdmn.streams import Rows, Task, TaskStream
 
 VALIDATION = 0.1
@@ -36,17 +36,19 @@ def execute(spec: RunSpec, out: Path) -> RunRecord:
     directory = out / spec.name
     validation = VALIDATION if spec.evaluate_on == "validation" else 0.0
     stream = streams.load(spec.dataset, seed=spec.seed, validation=validation)
-    if (directory / "config.json").exists():
-        record = RunRecord.read(directory)
-        _check_same(spec, record)
-        if record.complete:
-            return record
-        writer = RunWriter.resume(directory, steps=0)
-    else:
-        stream[0]  # data that cannot be found must not leave a directory behind
-        writer = RunWriter(directory, _config(spec, stream))
-    torch.set_num_threads(spec.threads)
-    _Run(spec, stream, writer).go()
+    record = recorded(spec, out)
+    if record is not None and record.complete:
+        return record
+    stream[0]  # neither missing data nor a missing device may leave a directory behind
+    check_device(spec.device)
+    config = _config(spec, stream)
+    with locked(directory):
+        begun = record is not None
+        writer = (
+            RunWriter.resume(directory, steps=0, config=config) if begun else RunWriter(directory, config)
+        )
+        torch.set_num_threads(spec.threads)
+        _Run(spec, stream, writer).go()
     return RunRecord.read(directory)
 
 
@@ -168,15 +170,6 @@ def _config(spec: RunSpec, stream: TaskStream) -> dict[str, Any]:
         },
         "machine": {"system": platform.system(), "cpu": platform.machine(), "cores": os.cpu_count()},
     }
-
-
-def _check_same(spec: RunSpec, record: RunRecord) -> None:
-    """A directory of another computation is not this run."""
-    for key, value in spec.identity().items():
-        if record.config.get(key) != value:
-            raise UsageError(
-                f"{record.directory} holds a run with another {key}; remove it, or choose another --out"
-            )
 
 
 def _peak_rss_mb() -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from dgdmn import presets
+from dgdmn.errors import UsageError
 from dgdmn.presets import Preset
-from dgdmn.records import run_name
+from dgdmn.records import RunRecord, run_name
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,25 @@ class RunSpec:
             "evaluate_on": self.evaluate_on,
             "options": presets.as_dict(self.options),
         }
+
+
+def recorded(spec: RunSpec, out: Path) -> RunRecord | None:
+    """What is recorded of this run, whether it has ended or not; another computation there is refused."""
+    directory = out / spec.name
+    if not (directory / "config.json").exists():
+        return None
+    record = RunRecord.read(directory)
+    for key, ours in _flat(spec.identity()).items():
+        theirs = _flat(record.config).get(key)
+        if theirs != ours:
+            raise UsageError(
+                f"{directory} holds a run with {key} = {theirs}, not {ours}; remove it, or choose another --out"
+            )
+    return record
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    return {**config, **config.get("options", {}), "options": None}
 
 
 def _short(value: Any) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -60,18 +63,20 @@ class _Child:
         context = multiprocessing.get_context("spawn")
         self._receiver, sender = context.Pipe(duplex=False)
         self._process = context.Process(target=_work, args=(spec, out, sender), daemon=True)
-        self._process.start()
+        with _deaf_to_ctrl_c():  # inherited: the parent hears Ctrl-C and decides
+            self._process.start()
         sender.close()
 
     def ended(self) -> bool:
         return self._process.exitcode is not None
 
     def failures(self) -> list[Failure]:
-        if self._receiver.poll():
+        try:
             failure: Failure | None = self._receiver.recv()
-            return [] if failure is None else [failure]
-        message = f"its process ended with code {self._process.exitcode} (killed, or out of memory?)"
-        return [Failure(self.spec.name, message, False, message)]
+        except EOFError:
+            message = f"its process ended with code {self._process.exitcode} (killed, or out of memory?)"
+            failure = Failure(self.spec.name, message, False, message)
+        return [] if failure is None else [failure]
 
     def stop(self) -> None:
         self._process.terminate()
@@ -79,7 +84,7 @@ class _Child:
 
 
 def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     from dgdmn.experiments.run import execute  # torch is imported in the child only
 
     failure = None
@@ -91,3 +96,23 @@ def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
         message = f"{type(error).__name__}: {error}".splitlines()[0]
         failure = Failure(spec.name, message, False, traceback.format_exc())
     sender.send(failure)
+
+
+def _end_with_parent() -> None:
+    """A run whose parent was killed would go on writing unseen."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -25,8 +26,8 @@ def allocate(n_new: int, age: int, n_max: int, kappa: float) -> tuple[int, int]:
     """
     n_tasks, n_gen = n_new, age  # lines 3-4
     if n_new + age > n_max:  # 5
-        eta = max(kappa, n_new / (n_new + age))  # 6
-        n_tasks = round(eta * n_max)  # 7
+        share = n_new / (n_new + age)  # 6: η is the larger of κ and this
+        n_tasks = max(math.ceil(kappa * n_max - 1e-9), round(share * n_max))  # 7
         n_gen = n_max - n_tasks  # 8
     n_total = n_tasks + n_gen  # 10
     if n_tasks >= n_new:  # 13

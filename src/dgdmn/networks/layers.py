@@ -7,6 +7,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from dgdmn.errors import UsageError
+
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d, nn.ConvTranspose2d)
 
 
@@ -62,7 +64,7 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
         return shape[0], shape[1], 1
     side = round(shape[0] ** 0.5)
     if side * side != shape[0]:
-        raise ValueError(
+        raise UsageError(
             f"{shape[0]} features are no square image; give convolutions arrays of shape (n, h, w)"
         )
     return side, side, 1

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dgdmn.errors import UsageError
 from dgdmn.events import Listener
 from dgdmn.networks.layers import ToImage, convolution, dense, image_shape
 from dgdmn.networks.training import Schedule, in_batches, train
@@ -77,7 +78,7 @@ def _convolutional(
         layers += [convolution(n_in, n_out, 3, rng), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
         height, width = (height - 2) // 2, (width - 2) // 2
     if min(height, width) < 1:
-        raise ValueError(f"images of {shape} are too small for {len(kernels)} convolutions with pooling")
+        raise UsageError(f"images of {shape} are too small for {len(kernels)} convolutions with pooling")
     return [*layers, nn.Flatten()], kernels[-1] * height * width
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from dgdmn.errors import DgdmnError
 from dgdmn.events import EpochDone, Listener
 from dgdmn.networks.rmsprop import RMSProp
 
@@ -69,7 +70,12 @@ def train(
             value = loss(*[tensor.index_select(0, rows) for tensor in data], generator)
             optimiser.step(torch.autograd.grad(value, optimiser.parameters))
             losses.append(value.detach() * len(rows))
-        listen(EpochDone(name, epoch, epochs, n, float(torch.stack(losses).sum()) / n))
+        mean = float(torch.stack(losses).sum()) / n
+        if not math.isfinite(mean):
+            raise DgdmnError(
+                f"the {name}'s loss is {mean} after epoch {epoch}: lower learning_rate or clip gradients"
+            )
+        listen(EpochDone(name, epoch, epochs, n, mean))
     network.eval()
     return optimiser.squares
 

@@ -6,6 +6,7 @@
     accuracy_ltm.csv  the same for the long-term memory alone; absent where an algorithm has none
     summary.json      the results, written last; "done": true makes the run complete
     artefacts/        compressed npz files
+    .lock             held by the process that writes
 
 A cell holds `repr` of the float, so its bits survive; NaN is an empty cell. Of several rows with one step the
 last wins: a stream that ends with a half-full short-term memory records its last step before and after the
@@ -14,7 +15,8 @@ line break, a last event that is not whole JSON) is ignored by the reader and re
 """
 
 from dgdmn.records.layout import MatrixName, run_name
+from dgdmn.records.lock import locked
 from dgdmn.records.reader import RunRecord
 from dgdmn.records.writer import RunWriter
 
-__all__ = ["MatrixName", "RunRecord", "RunWriter", "run_name"]
+__all__ = ["MatrixName", "RunRecord", "RunWriter", "locked", "run_name"]

@@ -43,8 +43,10 @@ class RunWriter:
         replace(self.directory / CONFIG, content)
 
     @classmethod
-    def resume(cls, directory: Path, steps: int) -> "RunWriter":
+    def resume(cls, directory: Path, steps: int, config: Mapping[str, Any] | None = None) -> "RunWriter":
         """Go on with a run after its first `steps` tasks: later rows and the summary are dropped.
+
+        A `config`, if given, replaces the recorded one: another machine or version may go on with a run.
 
         Events stay, as they are what happened; a `resumed` event marks the place, and `seconds` goes on from
         the last one.
@@ -59,6 +61,8 @@ class RunWriter:
         seconds = float(record.events[-1].get("seconds") or 0.0) if record.events else 0.0
         writer._open(Path(directory), record.task_names, steps=steps, seconds=seconds)
         writer._drop_after(steps, record.events)
+        if config is not None:
+            replace(writer.directory / CONFIG, json_bytes(config, indent=1))
         writer.event("resumed", steps=steps)
         return writer
 
