@@ -29,9 +29,10 @@ def main():
         tests = [(task.name, task.test) for task in stream if task.name in names]
         routed = " ".join(accuracy(memory.predict(rows.x, task=name), rows) for name, rows in tests)
         plain = " ".join(accuracy(network.predict(rows.x), rows) for _, rows in tests)
-        ltm = " ".join(accuracy(memory.predict_long_term(rows.x), rows) for _, rows in tests)
-        asleep = ltm if memory.consolidated_tasks() else "(empty)"
-        print(f"{when:15}  {routed:14}  {asleep:14}  {plain}")
+        ltm = "(empty)"
+        if memory.consolidated_tasks():
+            ltm = " ".join(accuracy(memory.predict_long_term(rows.x), rows) for _, rows in tests)
+        print(f"{when:15}  {routed:14}  {ltm:14}  {plain}")
 
     print(f"{'on 0, 1, 2':15}  {'DGDMN':14}  {'LTM alone':14}  plain network")
     seen = []

@@ -66,7 +66,7 @@ def test_another_computation_in_the_directory_is_refused(tmp_path):
     record = execute(spec(algorithm="nn"), tmp_path)
     config = (record.directory / "config.json").read_text()
     (record.directory / "config.json").write_text(config.replace('"batch_size": 32', '"batch_size": 33'))
-    with pytest.raises(UsageError, match="holds a run with another options"):
+    with pytest.raises(UsageError, match="holds a run with batch_size = 33, not 32"):
         execute(spec(algorithm="nn"), tmp_path)
 
 
