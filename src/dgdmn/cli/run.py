@@ -64,9 +64,9 @@ def main(arguments: list[str], debug: bool = False) -> int:
 
     args = _with_data(args)
     specs = _specs(args)
-    todo = [spec for spec in specs if not ((record := recorded(spec, args.out)) and record.complete)]
-    with Display(args.out, todo) as display:
-        failures = run_all(todo, args.out, _jobs(args), display.look)
+    unfinished = [spec for spec in specs if not ((record := recorded(spec, args.out)) and record.complete)]
+    with Display(args.out, unfinished) as display:
+        failures = run_all(unfinished, args.out, _jobs(args), display.look)
     failed = {failure.run for failure in failures}
     print_results(args.out, [spec for spec in specs if spec.name not in failed])
     return _report(failures, debug)
