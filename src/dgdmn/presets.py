@@ -246,7 +246,7 @@ def _quick(preset: Preset) -> Preset:
         learner_epochs=6,
         joint_epochs=6,
         batch_size=32,
-        min_steps=200,
+        min_steps=150,
         learning_rate=0.003,
         clip_norm=0.0,
         clip_value=0.0,
