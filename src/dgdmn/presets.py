@@ -142,7 +142,7 @@ _RANGES = (
 _DIGITS = Preset(n_classes=10)
 _CONVOLUTIONAL = replace(
     _DIGITS,
-    generator_layers=(200,),
+    generator_layers=(400,),
     generator_convolutions=(16, 32),
     sttm_generator_layers=(100,),
     sttm_generator_convolutions=(8, 16),
