@@ -8,6 +8,10 @@ class DgdmnError(Exception):
     """Something failed. The command line prints the sentence and exits with 1."""
 
 
+class Interrupted(DgdmnError):  # noqa: N818  (it is no error)
+    """Somebody asked to stop, and what was done so far is safe."""
+
+
 class UsageError(DgdmnError, ValueError):
     """The caller asked for something that cannot be. The command line exits with 2."""
 

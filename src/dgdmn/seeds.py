@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
 
+@dataclass
 class Seeds:
     """A source of independent torch generators.
 
@@ -16,9 +19,9 @@ class Seeds:
     True
     """
 
-    def __init__(self, entropy: int, used: int = 0) -> None:
-        self.entropy = entropy
-        self.used = used
+    entropy: int
+    used: int = 0
+    """How many were taken: all there is to save of it."""
 
     def aside(self) -> Seeds:
         """A source of its own, always the same, for what must leave no trace here."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from dgdmn.networks.generator import Generator, GeneratorFactory, Learner, LearnerFactory, Role
+from dgdmn.networks.layers import placed
 from dgdmn.networks.learner import Classifier
 from dgdmn.networks.training import Schedule
 from dgdmn.networks.vae import VAE
@@ -23,39 +24,54 @@ class Blueprint:
     device: str = "cpu"
     own_generator: GeneratorFactory | None = None
     own_learner: LearnerFactory | None = None
+    until_known: bool = False
+    """Whether generators train on until they know their samples (appendix A)."""
 
     def generator(self, role: Role, rng: torch.Generator) -> Generator:
         """G for a short-term task memory or the long-term memory."""
         if self.own_generator is not None:
             return self.own_generator(self.shape, role, rng)
         p, small = self.preset, role == "stm"
-        return VAE(
-            self.shape,
-            hidden=p.sttm_generator_layers if small else p.generator_layers,
-            convolutions=p.sttm_generator_convolutions if small else p.generator_convolutions,
-            latent=p.sttm_latent if small else p.latent,
-            beta=p.beta,
-            schedule=self._schedule(p.generator_epochs, clip=True),
-            keep_optimiser=p.optimiser_state == "kept",
-            rng=rng,
-        ).to(self.device)
+        return placed(
+            VAE(
+                self.shape,
+                hidden=p.sttm_generator_layers if small else p.generator_layers,
+                convolutions=p.sttm_generator_convolutions if small else p.generator_convolutions,
+                latent=p.sttm_latent if small else p.latent,
+                beta=p.beta,
+                schedule=self._schedule(p.generator_epochs, clip=True),
+                keep_optimiser=p.optimiser_state == "kept",
+                rng=rng,
+            ),
+            self.device,
+        )
 
     def learner(
-        self, role: Role, n_classes: int, rng: torch.Generator, *, epochs: int | None = None
+        self,
+        role: Role,
+        n_classes: int,
+        rng: torch.Generator,
+        *,
+        epochs: int | None = None,
+        dropout: float = 0.0,
     ) -> Learner:
         """L for a short-term task memory or the long-term memory."""
         if self.own_learner is not None:
             return self.own_learner(self.shape, n_classes, role, rng)
         p, small = self.preset, role == "stm"
-        return Classifier(
-            self.shape,
-            n_classes,
-            hidden=p.sttm_learner_layers if small else p.learner_layers,
-            convolutions=p.sttm_learner_convolutions if small else p.learner_convolutions,
-            schedule=self._schedule(epochs or p.learner_epochs, clip=False),
-            keep_optimiser=p.optimiser_state == "kept",
-            rng=rng,
-        ).to(self.device)
+        return placed(
+            Classifier(
+                self.shape,
+                n_classes,
+                hidden=p.sttm_learner_layers if small else p.learner_layers,
+                convolutions=p.sttm_learner_convolutions if small else p.learner_convolutions,
+                dropout=dropout,
+                schedule=self._schedule(epochs or p.learner_epochs, clip=False),
+                keep_optimiser=p.optimiser_state == "kept",
+                rng=rng,
+            ),
+            self.device,
+        )
 
     def _schedule(self, epochs: int, *, clip: bool) -> Schedule:
         p = self.preset

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dgdmn.events import Listener
+from dgdmn.networks.training import Loss, Step
 from dgdmn.samples import Samples
 
 Role = Literal["stm", "ltm"]
@@ -57,6 +59,35 @@ class Learner(Protocol):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> object:
         """Take back what `state_dict` gave."""
+
+
+@runtime_checkable
+class ShapedLearner(Learner, Protocol):
+    """A learner whose training an algorithm shapes, by a loss or a step of its own: EWC, SI, LwF, GEM, iCaRL, ER.
+
+    `dgdmn.networks.learner.Classifier` is one; a learner of your own becomes one as a subclass of
+    `dgdmn.networks.training.TrainedNetwork` with `forward` and `features`.
+    """
+
+    def __call__(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        """Logits, shape (n, number of outputs), with gradients."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """The weights."""
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the last hidden layer makes of the inputs, shape (n, units); no gradients."""
+
+    def train_with(
+        self,
+        loss: Loss,
+        data: tuple[Tensor, ...],
+        rng: torch.Generator,
+        listen: Listener,
+        step: Step = ...,
+        also: Sequence[Tensor] = ...,
+    ) -> None:
+        """Train by this loss and these steps, which may add to tensors in `also`, from the present weights."""
 
 
 class GeneratorFactory(Protocol):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import torch
@@ -10,26 +13,39 @@ from torch import Tensor, nn
 from dgdmn.errors import UsageError
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d, nn.ConvTranspose2d)
+Network = TypeVar("Network", bound=nn.Module)
 
 
 def dense(n_in: int, n_out: int, rng: torch.Generator) -> nn.Linear:
     """A fully connected layer."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out)
-    return _glorot(layer, rng)
+    return _glorot(nn.Linear(n_in, n_out, device="meta"), rng)
 
 
 def convolution(
     n_in: int, n_out: int, size: int, rng: torch.Generator, *, stride: int = 1, padding: int = 0
 ) -> nn.Conv2d:
     """A convolution; without padding unless asked for (Keras's "valid")."""
-    layer: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, n_in, n_out, size, stride=stride, padding=padding)
-    return _glorot(layer, rng)
+    return _glorot(nn.Conv2d(n_in, n_out, size, stride=stride, padding=padding, device="meta"), rng)
 
 
 def upconvolution(n_in: int, n_out: int, rng: torch.Generator) -> nn.ConvTranspose2d:
     """A transposed 4 × 4 convolution that doubles height and width."""
-    layer: nn.ConvTranspose2d = nn.utils.skip_init(nn.ConvTranspose2d, n_in, n_out, 4, stride=2, padding=1)
-    return _glorot(layer, rng)
+    return _glorot(nn.ConvTranspose2d(n_in, n_out, 4, stride=2, padding=1, device="meta"), rng)
+
+
+class Dropout(nn.Module):
+    """Silences a share of the units; torch's own would draw from the global random numbers."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        """x with some units 0 and the others raised to make up for it; x itself without a generator."""
+        if rng is None:
+            return x
+        kept = torch.rand(x.shape, generator=rng).to(x.device) >= self.rate
+        return x * kept / (1 - self.rate)
 
 
 class ToImage(nn.Module):
@@ -70,7 +86,31 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     return side, side, 1
 
 
+@contextmanager
+def hollow() -> Iterator[None]:
+    """Make layers of the right shape without content meanwhile: a saved memory brings its own weights.
+
+    They take no memory, so a manifest that lies about their size costs nothing.
+    """
+    token = _hollow.set(True)
+    try:
+        yield
+    finally:
+        _hollow.reset(token)
+
+
+def placed(network: Network, device: str) -> Network:
+    """The network on its device, unless its weights are yet to come."""
+    return network if _hollow.get() else network.to(device)
+
+
+_hollow: ContextVar[bool] = ContextVar("hollow", default=False)
+
+
 def _glorot(layer: Layer, rng: torch.Generator) -> Layer:
+    if _hollow.get():
+        return layer
+    layer.to_empty(device="cpu")
     nn.init.xavier_uniform_(layer.weight, generator=rng)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -10,13 +11,15 @@ from torch import Tensor, nn
 
 from dgdmn.errors import UsageError
 from dgdmn.events import Listener
-from dgdmn.networks.layers import ToImage, convolution, dense, image_shape
-from dgdmn.networks.training import Schedule, in_batches, train
+from dgdmn.networks.layers import Dropout, ToImage, convolution, dense, image_shape
+from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
 from dgdmn.samples import Samples
 
 
-class Classifier(nn.Module):
+class Classifier(TrainedNetwork):
     """ReLU hidden layers and a softmax, trained to minimise cross-entropy."""
+
+    kind: ClassVar[str] = "learner"
 
     def __init__(
         self,
@@ -25,35 +28,37 @@ class Classifier(nn.Module):
         *,
         hidden: tuple[int, ...],
         convolutions: tuple[int, ...] = (),
+        dropout: float = 0.0,
         schedule: Schedule,
         keep_optimiser: bool = False,
         rng: torch.Generator,
     ) -> None:
-        super().__init__()
-        self.schedule = schedule
-        self.keep_optimiser = keep_optimiser
-        layers, width = _convolutional(shape, convolutions, rng) if convolutions else ([], _size(shape))
+        super().__init__(schedule, keep_optimiser=keep_optimiser)
+        drop = [Dropout(dropout)] if dropout else []
+        layers, width = _convolutional(shape, convolutions, drop, rng) if convolutions else ([], _size(shape))
         for n_in, n_out in itertools.pairwise((width, *hidden)):
-            layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True)]
+            layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True), *drop]
         self.body = nn.Sequential(*layers)
         self.head = dense(hidden[-1] if hidden else width, n_classes, rng)
-        self.squares: list[Tensor] | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, n_classes)."""
-        logits: Tensor = self.head(self.body(x))
+    def forward(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        """Logits, shape (n, n_classes); with a random generator hidden units are dropped."""
+        for layer in self.body:
+            x = layer(x, rng) if isinstance(layer, Dropout) else layer(x)
+        logits: Tensor = self.head(x)
         return logits
 
-    def loss(self, x: Tensor, y: Tensor, _: torch.Generator) -> Tensor:
+    def features(self, x: Tensor) -> Tensor:
+        """What the last hidden layer makes of the inputs, shape (n, units)."""
+        return in_batches(self.body, x)
+
+    def loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
         """Mean cross-entropy of a batch."""
-        return F.cross_entropy(self(x), y)
+        return F.cross_entropy(self(x, rng), y)
 
     def fit(self, samples: Samples, rng: torch.Generator, listen: Listener) -> None:
         """Train on labelled inputs, going on from the present weights."""
-        data = (samples.x, samples.y)
-        squares = train(self, self.loss, data, self.schedule, generator=rng, name="learner", listen=listen,
-                        squares=self.squares)  # fmt: skip
-        self.squares = squares if self.keep_optimiser else None
+        self.train_with(self.loss, (samples.x, samples.y), rng, listen)
 
     def probabilities(self, x: Tensor) -> Tensor:
         """Class probabilities, shape (n, n_classes)."""
@@ -70,12 +75,12 @@ class Classifier(nn.Module):
 
 
 def _convolutional(
-    shape: tuple[int, ...], kernels: tuple[int, ...], rng: torch.Generator
+    shape: tuple[int, ...], kernels: tuple[int, ...], drop: list[Dropout], rng: torch.Generator
 ) -> tuple[list[nn.Module], int]:
     height, width, channels = image_shape(shape)
     layers: list[nn.Module] = [ToImage(height, width, channels)]
     for n_in, n_out in itertools.pairwise((channels, *kernels)):
-        layers += [convolution(n_in, n_out, 3, rng), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+        layers += [convolution(n_in, n_out, 3, rng), nn.ReLU(inplace=True), nn.MaxPool2d(2), *drop]
         height, width = (height - 2) // 2, (width - 2) // 2
     if min(height, width) < 1:
         raise UsageError(f"images of {shape} are too small for {len(kernels)} convolutions with pooling")

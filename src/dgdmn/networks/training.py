@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +18,9 @@ from dgdmn.networks.rmsprop import RMSProp
 
 Loss = Callable[..., Tensor]
 """Takes one batch of each tensor in `data`, then the random generator; returns the mean loss."""
+Gradients = tuple[Tensor, ...]
+Step = Callable[[RMSProp, Gradients], None]
+"""Moves the parameters by their gradients; an algorithm may give one that watches or bends them."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,54 @@ class Schedule:
         return max(self.epochs, math.ceil(self.min_steps / math.ceil(n / self.batch_size)))
 
 
+@dataclass
+class Training:
+    """A training under way: all it takes to go on with it, and never a row of what it trains on."""
+
+    network: nn.Module
+    optimiser: RMSProp
+    generator: torch.Generator
+    also: Sequence[Tensor] = ()
+    """What a step of the algorithm's own adds to in place."""
+
+    def state(self) -> list[Tensor]:
+        """Copies of the weights, the optimiser's squares, the random state and whatever else."""
+        return [tensor.detach().clone() for tensor in self._tensors()] + [self.generator.get_state()]
+
+    @torch.no_grad()
+    def restore(self, state: Sequence[Tensor]) -> None:
+        """Take back what `state` gave."""
+        for tensor, saved in zip(self._tensors(), state[:-1], strict=True):
+            tensor.copy_(saved)
+        self.generator.set_state(state[-1].cpu())
+
+    def _tensors(self) -> list[Tensor]:
+        return [*self.network.parameters(), *self.network.buffers(), *self.optimiser.squares, *self.also]
+
+
+class Keeper(Protocol):
+    """Looks after trainings, so that a run can be killed and go on."""
+
+    def begin(self, training: Training) -> int:
+        """How many epochs of this training were done before, in a process that is gone; restores their end."""
+
+    def epoch_done(self, training: Training, epoch: int, epochs: int) -> None:
+        """An epoch has ended: a good moment to save."""
+
+
+_keeper: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+
+
+@contextmanager
+def kept_by(keeper: Keeper) -> Iterator[None]:
+    """Let a keeper look after every training meanwhile."""
+    token = _keeper.set(keeper)
+    try:
+        yield
+    finally:
+        _keeper.reset(token)
+
+
 def train(
     network: nn.Module,
     loss: Loss,
@@ -46,10 +100,13 @@ def train(
     name: str,
     listen: Listener,
     squares: list[Tensor] | None = None,
+    step: Step = RMSProp.step,
+    also: Sequence[Tensor] = (),
 ) -> list[Tensor]:
     """Train a network in place on data in memory; returns the optimiser's running squares.
 
-    Rows are visited in a new random order each epoch, the last, partial batch included.
+    Rows are visited in a new random order each epoch, the last, partial batch included. `also` are tensors
+    that the step adds to in place.
     """
     n = len(data[0])
     optimiser = RMSProp(
@@ -62,13 +119,15 @@ def train(
         squares=squares,
     )
     epochs = schedule.epochs_for(n)
+    keeper, training = _keeper.get(), Training(network, optimiser, generator, also)
+    done = keeper.begin(training) if keeper else 0
     network.train()
-    for epoch in range(1, epochs + 1):
+    for epoch in range(done + 1, epochs + 1):
         order = torch.randperm(n, generator=generator).to(data[0].device)
         losses = []
         for rows in order.split(schedule.batch_size):
             value = loss(*[tensor.index_select(0, rows) for tensor in data], generator)
-            optimiser.step(torch.autograd.grad(value, optimiser.parameters))
+            step(optimiser, torch.autograd.grad(value, optimiser.parameters))
             losses.append(value.detach() * len(rows))
         mean = float(torch.stack(losses).sum()) / n
         if not math.isfinite(mean):
@@ -76,8 +135,56 @@ def train(
                 f"the {name}'s loss is {mean} after epoch {epoch}: lower learning_rate or clip gradients"
             )
         listen(EpochDone(name, epoch, epochs, n, mean))
+        if keeper:
+            keeper.epoch_done(training, epoch, epochs)
     network.eval()
     return optimiser.squares
+
+
+class TrainedNetwork(nn.Module):
+    """A network that knows its schedule, and keeps the optimiser's running squares where asked to."""
+
+    kind: ClassVar[str]
+    """`generator` or `learner`, for events and messages."""
+
+    def __init__(self, schedule: Schedule, *, keep_optimiser: bool) -> None:
+        super().__init__()
+        self.schedule = schedule
+        self.keep_optimiser = keep_optimiser
+        self.squares: list[Tensor] | None = None
+
+    def train_with(
+        self,
+        loss: Loss,
+        data: tuple[Tensor, ...],
+        rng: torch.Generator,
+        listen: Listener,
+        step: Step = RMSProp.step,
+        also: Sequence[Tensor] = (),
+    ) -> None:
+        """Train by this loss, going on from the present weights."""
+        squares = train(self, loss, data, self.schedule, generator=rng, name=self.kind, listen=listen,
+                        squares=self.squares, step=step, also=also)  # fmt: skip
+        self.squares = squares if self.keep_optimiser else None
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = True) -> Any:
+        """Take weights of the right names, shapes and types, each as a copy of its own."""
+        for key, value in state_dict.items():
+            if value.dtype != torch.float32:
+                raise TypeError(f"{key} is of {value.dtype}, not torch.float32")
+        copies = {key: value.clone() for key, value in state_dict.items()}
+        return super().load_state_dict(copies, strict=strict, assign=assign)
+
+    def get_extra_state(self) -> Tensor:
+        """The running squares as one row: `state_dict` is then all there is to save."""
+        return torch.cat([part.flatten() for part in self.squares or [torch.zeros(0)]])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the running squares back."""
+        shapes = [parameter.shape for parameter in self.parameters()]
+        if len(state):
+            parts = state.split([shape.numel() for shape in shapes])
+            self.squares = [part.reshape(shape).clone() for part, shape in zip(parts, shapes, strict=True)]
 
 
 def in_batches(function: Callable[[Tensor], Tensor], x: Tensor, size: int = 2048) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -10,14 +11,16 @@ from torch import Tensor, nn
 
 from dgdmn.events import Listener
 from dgdmn.networks.layers import ToImage, ToRows, convolution, dense, image_shape, upconvolution
-from dgdmn.networks.training import Schedule, in_batches, train
+from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
 
 
-class VAE(nn.Module):
+class VAE(TrainedNetwork):
     """Bernoulli pixels given a Gaussian latent z; a dream decodes z ~ N(0, I) to its mean image.
 
     loss(x) = −E_q[log p(x | z)] + β KL(q(z | x) ‖ N(0, I)),   summed over pixels, mean over the batch
     """
+
+    kind: ClassVar[str] = "generator"
 
     def __init__(
         self,
@@ -31,16 +34,13 @@ class VAE(nn.Module):
         keep_optimiser: bool = False,
         rng: torch.Generator,
     ) -> None:
-        super().__init__()
+        super().__init__(schedule, keep_optimiser=keep_optimiser)
         self.latent = latent
         self.beta = beta
-        self.schedule = schedule
-        self.keep_optimiser = keep_optimiser
         into, out_of, width = _convolutional(shape, convolutions, rng) if convolutions else _flat(shape)
         there, back = (width, *hidden), (latent, *hidden[::-1])
         self.encoder = nn.Sequential(*into, *_mlp(there, rng), dense(there[-1], 2 * latent, rng))
         self.decoder = nn.Sequential(*_mlp(back, rng), dense(back[-1], width, rng), *out_of)
-        self.squares: list[Tensor] | None = None
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of q(z | x), each (n, latent)."""
@@ -63,9 +63,7 @@ class VAE(nn.Module):
 
     def fit(self, x: Tensor, rng: torch.Generator, listen: Listener) -> None:
         """Train on these inputs, going on from the present weights."""
-        squares = train(self, self.loss, (x,), self.schedule, generator=rng, name="generator", listen=listen,
-                        squares=self.squares)  # fmt: skip
-        self.squares = squares if self.keep_optimiser else None
+        self.train_with(self.loss, (x,), rng, listen)
 
     def sample(self, n: int, rng: torch.Generator) -> Tensor:
         """Dream n inputs: decode z ~ N(0, I)."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dgdmn.disk import os_errors
 from dgdmn.errors import DgdmnError
-from dgdmn.records.files import os_errors
 
 
 @contextmanager

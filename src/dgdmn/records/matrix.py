@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dgdmn.disk import os_errors
 from dgdmn.errors import DgdmnError
-from dgdmn.records.files import os_errors
 
 
 @dataclass(frozen=True)

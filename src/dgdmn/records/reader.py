@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dgdmn.disk import os_errors, read_object
 from dgdmn.errors import DgdmnError, UsageError
-from dgdmn.records.files import os_errors, read_object
 from dgdmn.records.layout import ARTEFACTS, CONFIG, EVENTS, SUMMARY, checked_tasks
 from dgdmn.records.matrix import by_step, stack
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dgdmn.disk import append, json_bytes, npz_bytes, os_errors, replace
 from dgdmn.errors import UsageError
-from dgdmn.records.files import append, json_bytes, npz_bytes, os_errors, replace
 from dgdmn.records.layout import (
     ARTEFACTS,
     CONFIG,
@@ -43,13 +43,21 @@ class RunWriter:
         replace(self.directory / CONFIG, content)
 
     @classmethod
-    def resume(cls, directory: Path, steps: int, config: Mapping[str, Any] | None = None) -> "RunWriter":
+    def resume(
+        cls,
+        directory: Path,
+        steps: int,
+        *,
+        rows: int | None = None,
+        events: int | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> "RunWriter":
         """Go on with a run after its first `steps` tasks: later rows and the summary are dropped.
 
-        A `config`, if given, replaces the recorded one: another machine or version may go on with a run.
-
-        Events stay, as they are what happened; a `resumed` event marks the place, and `seconds` goes on from
-        the last one.
+        A step may have two rows, before and after the sleep at a stream's end: `rows` says how many to keep.
+        Of the events the first `events` stay, else all of them: what came later will come again. A `resumed`
+        event marks the place, and `seconds` goes on from the last of all. A `config`, if given, replaces
+        the recorded one: another machine or version may go on with a run.
         """
         record = RunRecord.read(directory)
         recorded = len(record.order)
@@ -59,8 +67,10 @@ class RunWriter:
             )
         writer = cls.__new__(cls)
         seconds = float(record.events[-1].get("seconds") or 0.0) if record.events else 0.0
+        kept = record.events[:events]
         writer._open(Path(directory), record.task_names, steps=steps, seconds=seconds)
-        writer._drop_after(steps, record.events)
+        writer._drop_after(steps, rows, kept)
+        writer.events = len(kept)
         if config is not None:
             replace(writer.directory / CONFIG, json_bytes(config, indent=1))
         writer.event("resumed", steps=steps)
@@ -71,15 +81,21 @@ class RunWriter:
         self.task_names = task_names
         self._steps = dict.fromkeys(MATRICES, steps)
         self._start = time.monotonic() - seconds
+        self.events = 0
 
-    def _drop_after(self, steps: int, events: Sequence[Mapping[str, Any]]) -> None:
+    @property
+    def seconds(self) -> float:
+        """Wall clock since the run began, gaps between two processes left out."""
+        return time.monotonic() - self._start
+
+    def _drop_after(self, steps: int, rows: int | None, events: Sequence[Mapping[str, Any]]) -> None:
         # The summary goes first: it must never stand beside rows that it was not made from.
         with os_errors("write", self.directory / SUMMARY):
             (self.directory / SUMMARY).unlink(missing_ok=True)
         for path in (self.directory / f"{matrix}.csv" for matrix in MATRICES):
             if path.exists():
-                rows = [row for row in read_rows(path, self.task_names) if row.step <= steps]
-                replace(path, csv_bytes(header(self.task_names), *(row.cells() for row in rows)))
+                kept = [row for row in read_rows(path, self.task_names) if row.step <= steps][:rows]
+                replace(path, csv_bytes(header(self.task_names), *(row.cells() for row in kept)))
         if (self.directory / EVENTS).exists():
             replace(self.directory / EVENTS, b"".join(map(json_bytes, events)))
 
@@ -89,9 +105,10 @@ class RunWriter:
         if reserved:
             raise UsageError(f"event field {min(reserved)!r} is set by the writer: give it another name")
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        seconds = round(time.monotonic() - self._start, 6)
+        seconds = round(self.seconds, 6)
         line = json_bytes({"kind": kind, "time": now, "seconds": seconds, **fields})
         append(self.directory / EVENTS, line, durable=False)
+        self.events += 1
 
     def row(
         self, matrix: MatrixName, after: str, values: Sequence[float], *, step: int | None = None

@@ -1,0 +1,99 @@
+"""How much each weight of a learner matters: one tensor of importances beside each of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, jacrev, vmap
+
+from dgdmn.errors import UsageError
+from dgdmn.networks.generator import ShapedLearner
+from dgdmn.networks.learner import Classifier
+
+_FLOATS = 2**24  # gradients held at a time: 64 MB
+
+
+def diagonal_fisher(learner: ShapedLearner, x: Tensor) -> list[Tensor]:
+    """The diagonal of the Fisher information at these inputs, x of shape (n, d):
+
+        F_i = 1/n Σ_x Σ_y p(y | x) (∂ log p(y | x) / ∂θ_i)²
+
+    This is the exact expectation over the learner's own answers y. Labels drawn from p would estimate
+    it with noise and use up random numbers; the true labels instead of p (the "empirical Fisher") give
+    another, biased value.
+    """
+    size = sum(parameter.numel() for parameter in learner.parameters())
+    if not size:
+        return []
+    if type(learner) is Classifier:
+        parts = [_squares_by_layer(learner, rows) for rows in x.split(256)]
+    elif isinstance(learner, nn.Module):
+        n_rows = max(1, _FLOATS // (size * learner(x[:1]).shape[1]))
+        parts = [_squares_by_row(learner, rows) for rows in x.split(n_rows)]
+    else:
+        raise UsageError(f"a Fisher information needs a torch module, and {type(learner).__name__} is none")
+    return [torch.stack(sums).sum(dim=0) / len(x) for sums in zip(*parts, strict=True)]
+
+
+def enlarged(values: Sequence[Tensor], rooms: Sequence[Tensor]) -> list[Tensor]:
+    """These values in the first corner of rooms that may be larger: a head grows with the classes met."""
+    grown = [room.detach().clone() for room in rooms]
+    for value, room in zip(values, grown, strict=True):
+        room[tuple(slice(n) for n in value.shape)] = value
+    return grown
+
+
+def _squares_by_row(network: nn.Module, x: Tensor) -> list[Tensor]:
+    """Σ_x Σ_y p (∂ log p)² of any network: every row's gradient of every class in full."""
+
+    def scores(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
+        return _scores(functional_call(network, parameters, (row[None],)))[0]
+
+    parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    gradients = vmap(jacrev(scores), in_dims=(None, 0))(parameters, x)  # each (n, classes, *shape)
+    return [gradient.square().sum(dim=(0, 1)) for gradient in gradients.values()]
+
+
+def _squares_by_layer(learner: Classifier, x: Tensor) -> list[Tensor]:
+    """The same of our own classifier, many times as fast.
+
+    A row's gradient of a layer is made of the layer's input a and the gradient δ of its output. Zeros
+    added to each output are there to be differentiated: rows do not mix, so one backward pass gives δ of
+    all rows.
+    """
+    layers, inputs, zeros = [], [], []
+    for layer in (*learner.body, learner.head):
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            a = F.unfold(x, layer.kernel_size) if isinstance(layer, nn.Conv2d) else x
+            output = layer(x)
+            zero = torch.zeros_like(output, requires_grad=True)
+            layers.append(layer)
+            inputs.append(a.detach())
+            zeros.append(zero)
+            x = output + zero
+        else:
+            x = layer(x)
+    sums = [torch.zeros_like(parameter) for parameter in learner.parameters()]
+    for score in _scores(x).sum(dim=0):
+        deltas = torch.autograd.grad(score, zeros, retain_graph=True)
+        squares = [s for parts in zip(layers, inputs, deltas, strict=True) for s in _squares(*parts)]
+        sums = [total + square for total, square in zip(sums, squares, strict=True)]
+    return sums
+
+
+def _squares(layer: nn.Linear | nn.Conv2d, a: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared gradients of a layer's weight and bias, summed over the rows."""
+    if isinstance(layer, nn.Linear):  # a row's gradient is δ aᵀ, and so its square δ² (a²)ᵀ
+        return delta.square().T @ a.square(), delta.square().sum(dim=0)
+    delta = delta.flatten(2)  # (n, kernels, places), and a is (n, channels · h · w, places)
+    weight = (delta @ a.mT).square().sum(dim=0)
+    return weight.reshape(layer.weight.shape), delta.sum(dim=2).square().sum(dim=0)
+
+
+def _scores(logits: Tensor) -> Tensor:
+    """√p log p with p held still: the squares of its gradients are those of log p, weighted by p."""
+    log_p = F.log_softmax(logits, dim=1)
+    return (log_p.detach() / 2).exp() * log_p
