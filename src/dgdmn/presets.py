@@ -34,6 +34,10 @@ class Preset:
     """Whether RMSProp's running squares start anew with each training (not in the paper)."""
     gamma: float = 1.55
     """γ: recognition loss below which a memory knows a task (appendix A)."""
+    recognise_each: Literal["batch", "sample"] = "batch"
+    """Without a descriptor, whether the whole `batch` is one task (appendix A) or each `sample` is judged alone."""
+    recog_trainings: int = 2
+    """DGDMN-recog: most trainings of a generator in a row until its loss is below γ (appendix A; the bound ours)."""
 
     learner_layers: tuple[int, ...] = (24, 24)
     """Hidden dense units of the learner L (appendix B)."""
@@ -81,6 +85,25 @@ class Preset:
     beta: float = 1.0
     """Weight of the KL term in the generator's loss (1: the variational bound, appendix B's VAE)."""
 
+    dropout: float = 0.2
+    """DropNN: share of units dropped after each hidden layer (appendix B)."""
+    ppr_memory: int = 18_000
+    """PPR: samples trained on, new ones and random ones; 0: three times the new ones (appendix B)."""
+    ewc_coefficient: float = 100.0
+    """EWC: weight of the Fisher penalty (appendix B)."""
+    si_strength: float = 0.1
+    """SI: weight c of the surrogate loss (Zenke 2017, permuted MNIST)."""
+    si_damping: float = 0.1
+    """SI: ξ, keeps the importance of a weight that hardly moved finite (Zenke 2017)."""
+    lwf_weight: float = 1.0
+    """LwF: λ_o, weight of the old network's answers (Li & Hoiem 2017)."""
+    lwf_temperature: float = 2.0
+    """LwF: temperature T that softens those answers (Li & Hoiem 2017)."""
+    gem_margin: float = 0.5
+    """GEM: γ, how far a gradient is bent towards the tasks it would harm (Lopez-Paz 2017)."""
+    exemplars: int = 0
+    """GEM, iCaRL, ER: raw rows kept; 0: as many as fit into the bytes of DGDMN's memory (ours)."""
+
     samples_per_task: int = 0
     """Rows of each task used to train, and at most as many to test, drawn by the seed; 0: all, as in the paper."""
 
@@ -122,6 +145,7 @@ _RANGES = (
     ("n_max", "N_max", 1, _ANY),
     ("kappa", "κ", 0, 1),
     ("gamma", "γ", 0, _ANY),
+    ("recog_trainings", "", 1, _ANY),
     ("n_classes", "", 0, _ANY),
     ("latent", "", 1, _ANY),
     ("sttm_latent", "", 1, _ANY),
@@ -136,6 +160,15 @@ _RANGES = (
     ("clip_norm", "", 0, _ANY),
     ("clip_value", "", 0, _ANY),
     ("beta", "β", 0, _ANY),
+    ("dropout", "", 0, 0.99),
+    ("ppr_memory", "", 0, _ANY),
+    ("ewc_coefficient", "λ", 0, _ANY),
+    ("si_strength", "c", 0, _ANY),
+    ("si_damping", "ξ", 1e-12, _ANY),
+    ("lwf_weight", "λ_o", 0, _ANY),
+    ("lwf_temperature", "T", 1e-3, _ANY),
+    ("gem_margin", "γ", 0, _ANY),
+    ("exemplars", "", 0, _ANY),
     ("samples_per_task", "", 0, _ANY),
 )
 
@@ -154,6 +187,7 @@ PAPER: dict[str, Preset] = {
     "permnist": replace(
         _DIGITS,
         n_max=180_000,
+        ppr_memory=60_000,
         latent=64,
         learner_layers=(48, 48),
         sttm_learner_layers=(40, 40),
@@ -161,11 +195,19 @@ PAPER: dict[str, Preset] = {
         sttm_latent=32,
     ),
     "tdigits": replace(
-        _DIGITS, n_max=120_000, n_stm=5, kappa=0.05, latent=96, learner_layers=(36, 36), n_classes=40
+        _DIGITS,
+        n_max=120_000,
+        n_stm=5,
+        kappa=0.05,
+        latent=96,
+        learner_layers=(36, 36),
+        n_classes=40,
+        ppr_memory=0,
     ),
     "shapes": replace(
         _CONVOLUTIONAL,
         n_max=27_000,
+        ppr_memory=15_000,
         latent=32,
         learner_layers=(16,),
         learner_convolutions=(12, 20),
@@ -175,19 +217,27 @@ PAPER: dict[str, Preset] = {
     "hindi": replace(
         _CONVOLUTIONAL,
         n_max=13_600,
+        ppr_memory=5_400,
         latent=48,
         learner_layers=(144,),
         learner_convolutions=(24, 32),
         n_classes=36,
         sttm_learner_layers=(32,),
     ),
-    "split-digits": replace(_DIGITS, learner_layers=(400, 400), sttm_learner_layers=(100, 100)),
-    "embedded": replace(_DIGITS, n_max=1_437, generator_layers=(256, 128), batch_size=32, min_steps=1_000),
+    "split-digits": replace(_DIGITS, learner_layers=(400, 400), sttm_learner_layers=(100, 100), ppr_memory=0),
+    "embedded": replace(
+        _DIGITS, n_max=1_437, generator_layers=(256, 128), batch_size=32, min_steps=1_000, ppr_memory=0
+    ),
 }
 """Appendix B for the paper's five streams; our own entries for the rest."""
 
 WHENCE: dict[str, dict[str, str]] = {
-    "permnist": {"n_max": "6 × 30,000, appendix B", "latent": "appendix B", "learner_layers": "appendix B"},
+    "permnist": {
+        "n_max": "6 × 30,000, appendix B",
+        "latent": "appendix B",
+        "learner_layers": "appendix B",
+        "ppr_memory": "appendix B",
+    },
     "tdigits": {
         "n_max": "half the dataset, section 4.2",
         "n_stm": "section 4.2",
@@ -198,12 +248,14 @@ WHENCE: dict[str, dict[str, str]] = {
     },
     "shapes": {
         "n_max": "6 × 4,500, appendix B",
+        "ppr_memory": "appendix B",
         "learner_layers": "appendix B",
         "learner_convolutions": "appendix B",
         "n_classes": "appendix B",
     },
     "hindi": {
         "n_max": "8 × 1,700, appendix B",
+        "ppr_memory": "appendix B",
         "latent": "appendix B",
         "learner_layers": "appendix B",
         "learner_convolutions": "appendix B",
@@ -228,11 +280,16 @@ ARRAYS = Preset(
     clip_norm=0.0,
     clip_value=0.0,
     beta=0.01,
+    gamma=1e6,
+    recognise_each="sample",
+    ppr_memory=0,
 )
 """For anyone's own arrays, whose classes and sizes are not known beforehand.
 
 β is small because a few numeric features carry far less than an image's hundred nats, and a generator
 that must pay the full KL for them would learn to ignore its input (docs/decisions/own-arrays.md).
+γ is out of reach because features are no ink: there is no scale on which a loss says "unknown", so the
+memory that reconstructs best always answers, for each sample alone: rows of several tasks may come mixed.
 """
 
 
@@ -241,6 +298,7 @@ def _quick(preset: Preset) -> Preset:
     return replace(
         preset,
         samples_per_task=200,
+        ppr_memory=0,
         n_max=min(preset.n_max, 2_000),
         generator_epochs=5,
         learner_epochs=6,

@@ -1,11 +1,9 @@
 """Small estimators, and three tasks they can learn in a moment."""
 
-import importlib
-
 import numpy as np
 import pytest
 
-from dgdmn.algorithms import ALGORITHMS
+from dgdmn.algorithms import ALGORITHMS, algorithm
 
 SMALL = {
     "learner_layers": (8,), "batch_size": 16, "learning_rate": 0.01, "min_steps": 12, "random_state": 0,
@@ -16,7 +14,7 @@ SMALL = {
 
 def estimator(name, **options):
     """The algorithm of that name with small networks; parameters it has not are left out."""
-    kind = getattr(importlib.import_module(f"dgdmn.algorithms.{name}"), ALGORITHMS[name])
+    kind = algorithm(name)
     known = kind._get_param_names()
     return kind(**{key: value for key, value in {**SMALL, **options}.items() if key in known})
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dgdmn import DGDMN, DGR, NN
+from dgdmn import DGDMN, DGR, NN, DGDMNRecog
 from dgdmn.errors import DgdmnError, UsageError
 
 RNG = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def test_a_long_term_memory_that_never_slept_says_so(ask):
 
 
 def test_the_first_of_single_class_tasks_is_not_lost_without_classes():
-    for seed in range(4):
+    for seed in range(2):
         model = DGDMN(random_state=seed, value_range=(-8, 8), n_stm=3)
         for label in (0, 1):
             model.partial_fit(TABLE[label == LABELS], LABELS[label == LABELS], task=str(label))
@@ -83,3 +83,59 @@ def test_labels_of_several_kinds_and_too_many_axes_are_refused():
         NN().fit(TABLE[:3], np.array(["a", None, "b"], dtype=object))
     with pytest.raises(UsageError, match=r"must be \(n, d\)"):
         NN().fit(np.zeros((4, 2, 2, 2, 2)), [0, 1, 0, 1])
+
+
+def _stripes(label, n=40):
+    """8 × 8 images: another quarter of each has ink."""
+    ink = np.arange(8)[:, None] // 2 == label
+    return np.where(ink, 0.9, 0.02) + np.zeros((n, 8, 8)) + RNG.uniform(0, 0.08, (n, 8, 8))
+
+
+@pytest.fixture(scope="module")
+def awake():
+    """Two tasks asleep, one awake, and a fourth that nobody has met; no task was ever named."""
+    model = DGDMNRecog("paper", random_state=0, min_steps=300, generator_layers=(32,), sttm_generator_layers=(32,),
+                       learning_rate=0.003, latent=4, sttm_latent=2)  # fmt: skip
+    for label in (0, 1, 2):
+        model.partial_fit(_stripes(label), np.full(40, label))
+    return model
+
+
+def test_recognition_tells_which_memory_answers_and_what_is_unknown(awake):
+    assert awake.awake_tasks() == ("task 3",)
+    for label, memory in enumerate(["long-term memory", "long-term memory", "task 3"]):
+        found = awake.recognise(_stripes(label))
+        assert found.memories == ("task 3", "long-term memory")
+        assert set(found.answered_by) == {memory}
+        assert found.known.all()
+        assert (awake.predict(_stripes(label)) == label).all()
+    stranger = awake.recognise(_stripes(3))
+    assert not stranger.known.any()
+    assert (stranger.losses > 1.55).all()
+    assert set(stranger.answered_by) == {"long-term memory"}
+
+
+def test_a_batch_is_one_task_unless_each_sample_is_to_be_judged(awake):
+    mixed = np.concatenate([_stripes(0, 30), _stripes(2, 10)])
+    assert len(set(awake.recognise(mixed).answered_by)) == 1
+    model = DGDMNRecog("paper", random_state=0, min_steps=300, generator_layers=(32,), sttm_generator_layers=(32,),
+                       learning_rate=0.003, latent=4, sttm_latent=2, recognise_each="sample")  # fmt: skip
+    for label in (0, 1, 2):
+        model.partial_fit(_stripes(label), np.full(40, label))
+    assert model.recognise(mixed).answered_by.tolist() == ["long-term memory"] * 30 + ["task 3"] * 10
+
+
+def test_without_descriptors_a_name_changes_nothing(awake):
+    named = DGDMNRecog(**awake.get_params())
+    for label in (0, 1, 2):
+        named.partial_fit(_stripes(label), np.full(40, label), task="always the same")
+    assert len(named.consolidated_tasks()) == 2
+    assert (named.predict(_stripes(0), task="task 3") == 0).all()
+
+
+def test_a_task_met_again_is_recognised_and_its_count_rises(awake):
+    again = DGDMNRecog(**awake.get_params())
+    for label in (0, 1, 0, 2):
+        again.partial_fit(_stripes(label), np.full(40, label))
+    tasks = again.learnt_.memory.ltm.tasks
+    assert {task: entry.times for task, entry in tasks.items()} == {"task 1": 2, "task 2": 1, "task 3": 1}

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dgdmn import DGDMN, DGR, NN, Joint
+from dgdmn.algorithms import ALGORITHMS, algorithm
 from dgdmn.presets import Preset
 
 FLOAT32 = "sums in float32 depend on the batch's size, so a row's probability moves in the seventh digit"
@@ -19,12 +19,12 @@ EXPECTED = {"check_methods_subset_invariance": FLOAT32, "check_methods_sample_or
 QUICK = Preset(
     min_steps=150, learning_rate=0.01, batch_size=32, generator_epochs=1, learner_epochs=1, joint_epochs=1, beta=0.02,
     generator_layers=(16,), latent=4, learner_layers=(16,),
-    sttm_generator_layers=(16,), sttm_latent=4, sttm_learner_layers=(16,),
+    sttm_generator_layers=(16,), sttm_latent=4, sttm_learner_layers=(16,), ppr_memory=0,
 )  # fmt: skip
 
 
 @parametrize_with_checks(
-    [kind(QUICK, random_state=0, threads=1) for kind in (NN, Joint, DGR, DGDMN)],
+    [kind(QUICK, random_state=0, threads=1) for kind in map(algorithm, ALGORITHMS)],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
 def test_scikit_learn_checks(estimator, check):

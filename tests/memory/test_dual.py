@@ -119,7 +119,7 @@ def test_the_task_memory_that_holds_the_task_answers_else_the_long_term_memory(d
 
 
 def test_without_a_task_each_sample_goes_to_the_memory_that_knows_it(dual, distinct):
-    memory, _ = dual(n_stm=2)
+    memory, _ = dual(n_stm=2, recognise_each="sample")
     learn(memory, "a", distinct(1, 4, 0))
     assert memory.memories() == [memory.stm.awake[0].memory], "an untrained long-term memory has no say"
     learn(memory, "b", distinct(100, 4, 1))
@@ -177,3 +177,11 @@ def test_events_say_which_memory_and_in_which_order(dual, distinct):
         (Replayed, "ltm"),
         (SleepEnded, None),
     ]
+
+
+def test_perfect_dreams_hand_the_learner_the_union_of_all_tasks(dual, distinct):
+    memory, log = dual(n_stm=1, age="seen", n_max=1000)
+    tasks = [distinct(100 * number, 4 + number, number) for number in range(5)]
+    for number, samples in enumerate(tasks):
+        learn(memory, str(number), samples)
+        assert pairs(log.trained("learner", "ltm")[-1]) == pairs(concat(*tasks[: number + 1]))

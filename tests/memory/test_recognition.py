@@ -6,23 +6,47 @@ import pytest
 import torch
 
 from dgdmn.memory.dictionary import Entry, TaskDictionary
-from dgdmn.memory.recognition import known_by, recognition_loss, share_out
+from dgdmn.memory.generative import GenerativeMemory
+from dgdmn.memory.recognition import answered, known_by, recognised
+from dgdmn.networks.blueprint import Blueprint
+from dgdmn.presets import Preset
 from dgdmn.samples import Samples
+from dgdmn.seeds import Seeds
 
 
 def memory(losses, answer=0, classes=(0,)):
-    tasks = TaskDictionary({"a": Entry(1, frozenset(classes))})
+    """Knows samples of two pixels of ink; their reconstruction losses are given."""
     return SimpleNamespace(
-        generator=SimpleNamespace(reconstruction_loss=lambda x: torch.tensor(losses)[: len(x)]),
-        tasks=tasks,
+        recognition_loss=lambda x: torch.tensor(losses)[: len(x)] / 2,
+        tasks=TaskDictionary({"a": Entry(1, frozenset(classes))}),
         probabilities=lambda x: torch.nn.functional.one_hot(torch.full((len(x),), answer), 3).float(),
     )
 
 
-def test_loss_is_divided_by_ink_and_a_blank_image_counts_as_one_pixel():
+def test_loss_is_divided_by_ink_and_a_blank_image_counts_as_one_pixel(doubles):
+    made = doubles()
+    dgm = GenerativeMemory(Blueprint(Preset(), (3,), own_generator=made.generator, own_learner=made.learner),
+                           "stm", 2, Seeds(0))  # fmt: skip
+    dgm.generator.reconstruction_loss = lambda x: torch.tensor([6.0, 5.0, 3.0, 2.0])
     x = torch.tensor([[1.0, 1.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 0.0], [0.25, 0.0, 0.0]])
-    got = recognition_loss(memory([6.0, 5.0, 3.0, 2.0]), x)
-    assert got.tolist() == pytest.approx([6 / 2, 5 / 2.5, 3.0, 2.0])
+    assert dgm.recognition_loss(x).tolist() == pytest.approx([6 / 2, 5 / 2.5, 3.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("losses", "until_known", "trainings"),
+    [([9.0, 9.0, 9.0], False, 1), ([9.0, 9.0, 9.0], True, 3), ([9.0, 1.0], True, 2), ([1.0], True, 1)],
+)
+def test_a_generator_is_trained_on_until_it_knows_its_samples_but_not_for_ever(
+    doubles, distinct, losses, until_known, trainings
+):
+    made = doubles()
+    blueprint = Blueprint(Preset(recog_trainings=3), (2,), own_generator=made.generator,
+                          own_learner=made.learner, until_known=until_known)  # fmt: skip
+    dgm = GenerativeMemory(blueprint, "stm", 2, Seeds(0))
+    left = list(losses)
+    dgm.recognition_loss = lambda x: torch.full((len(x),), left.pop(0))
+    dgm.learn(distinct(1, 4, 1), {"a": Entry(1, frozenset([1]))}, Seeds(1), lambda event: None)
+    assert made.log.steps().count("stm generator") == trainings
 
 
 def test_the_best_memory_below_gamma_knows_the_task():
@@ -41,10 +65,30 @@ def test_a_memory_that_never_met_a_class_cannot_know_it():
     assert known_by(new, [memory([0.1, 0.1], classes=(0,)), able], 1.55) is able
 
 
-def test_each_sample_is_answered_by_the_memory_that_reconstructs_it_best():
-    x = torch.ones(3, 2)
-    shared = share_out(
-        x, [memory([1.0, 5.0, 2.0], 0), memory([2.0, 1.0, 3.0], 1), memory([3.0, 2.0, 1.0], 2)]
+def three():
+    return [memory([1.0, 5.0, 6.0], 0), memory([2.0, 1.0, 6.0], 1), memory([3.2, 3.2, 6.0], 2)]
+
+
+def test_each_sample_goes_to_the_memory_that_knows_it_best_else_to_the_long_term_memory():
+    found = recognised(torch.ones(3, 2), three(), 1.55, "sample")
+    assert found.answers.tolist() == [0, 1, 2]
+    assert found.known.tolist() == [True, True, False], "nobody is below γ: the last memory answers"
+    assert found.losses.tolist() == [
+        [0.5, 1.0, pytest.approx(1.6)],
+        [2.5, 0.5, pytest.approx(1.6)],
+        [3.0] * 3,
+    ]
+
+
+def test_a_batch_is_judged_as_one_task():
+    found = recognised(torch.ones(2, 2), three(), 1.55, "batch")  # means 1.5, .75 and 1.6
+    assert found.answers.tolist() == [1, 1]
+    assert found.known.tolist() == [True, True]
+    assert recognised(torch.ones(2, 2), three(), 0.75, "batch").answers.tolist() == [2, 2], (
+        "below γ, not at it"
     )
-    assert shared.argmax(dim=1).tolist() == [0, 1, 2]
-    assert share_out(x, [memory([9.0, 9.0, 9.0], 2)]).argmax(dim=1).tolist() == [2, 2, 2]
+
+
+def test_answers_come_from_the_memory_chosen():
+    answers = answered(torch.ones(4, 2), three(), torch.tensor([2, 0, 1, 2]))
+    assert answers.argmax(dim=1).tolist() == [2, 0, 1, 2]

@@ -10,7 +10,21 @@ from dgdmn.errors import UsageError, suggestion
 if TYPE_CHECKING:
     from dgdmn.algorithms.base import ContinualClassifier
 
-ALGORITHMS = {"nn": "NN", "dgr": "DGR", "dgdmn": "DGDMN", "joint": "Joint"}
+ALGORITHMS = {
+    "nn": "NN",
+    "dropnn": "DropNN",
+    "ppr": "PPR",
+    "ewc": "EWC",
+    "si": "SI",
+    "lwf": "LwF",
+    "gem": "GEM",
+    "icarl": "ICaRL",
+    "er": "ER",
+    "dgr": "DGR",
+    "dgdmn": "DGDMN",
+    "dgdmn-recog": "DGDMNRecog",
+    "joint": "Joint",
+}
 """Name on the command line and in run directories, and the class in the module of that name."""
 
 
@@ -18,7 +32,7 @@ def algorithm(name: str) -> type[ContinualClassifier]:
     """The estimator class of that name; torch is imported only now."""
     check_name(name)
     found: type[ContinualClassifier] = getattr(
-        importlib.import_module(f"dgdmn.algorithms.{name}"), ALGORITHMS[name]
+        importlib.import_module(f"dgdmn.algorithms.{name.replace('-', '_')}"), ALGORITHMS[name]
     )
     return found
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from dgdmn.algorithms.learnt import Learnt, Memory
+from dgdmn.algorithms.saving import save
 from dgdmn.algorithms.scaling import Scaling
 from dgdmn.errors import UsageError
 from dgdmn.events import Listener, ignore
@@ -29,6 +31,7 @@ from dgdmn.networks.generator import LearnerFactory
 from dgdmn.presets import Preset, overridden, preset
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
+from dgdmn.storage import bytes_in
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -62,8 +65,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     listen: Listener | None = None
     """Is told of each epoch, replay and sleep (`dgdmn.events`)."""
 
+    category: ClassVar[str]
+    """How it meets forgetting, as the paper sorts them: none, representational overlap, slowdown, replay,
+    exemplars; or the ceiling."""
     keeps: ClassVar[str]
     """What of the past the algorithm keeps, for people."""
+    source: ClassVar[str]
+    """Where it comes from."""
 
     @abstractmethod
     def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
@@ -112,6 +120,24 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             X, lambda memory, x: memory.probabilities(x, None if task is None else str(task))
         )
 
+    def save(self, path: str | Path) -> None:
+        """Save what was learnt as a directory, complete or absent; `dgdmn.load` gives it back.
+
+        An older memory there is replaced.
+        """
+        check_is_fitted(self)
+        save(self, Path(path))
+
+    def memory_bytes(self) -> int:
+        """Bytes of all it keeps between two calls: weights and, in some algorithms, training rows."""
+        check_is_fitted(self)
+        return bytes_in(self.learnt_.memory.state())
+
+    def exemplar_bytes(self) -> int:
+        """Bytes of the training rows among them."""
+        check_is_fitted(self)
+        return bytes_in(self.learnt_.memory.state().get("rows"))
+
     def __sklearn_is_fitted__(self) -> bool:
         return "learnt_" in vars(self)
 
@@ -146,11 +172,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         seeds = seeds_of(self.random_state)
         shape, outputs = X.shape[1:], max(options.n_classes, len(labels))
         check_device(self.device)
-        blueprint = Blueprint(options, shape, self.device, own_learner=self.learner)
-        memory = self._begin(blueprint, outputs, seeds)
+        memory = self._begin(self._blueprint(shape), outputs, seeds)
         scaling = Scaling.fitted(X, self.value_range)
         closed = classes is not None
         return Learnt(memory, labels, scaling, seeds, shape, closed, outputs, options.n_classes)
+
+    def _blueprint(self, shape: tuple[int, ...]) -> Blueprint:
+        return Blueprint(self._options(), shape, self.device, own_learner=self.learner)
 
     def _options(self) -> Preset:
         """The preset with those of its fields that were given to the constructor."""

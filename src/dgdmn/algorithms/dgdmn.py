@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, final
 
-from sklearn.utils.validation import check_is_fitted
-
-from dgdmn.algorithms.generative import GenerativeClassifier
-from dgdmn.algorithms.learnt import Learnt, Memory
-from dgdmn.memory.dual import DualMemory
-from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.seeds import Seeds
+from dgdmn.algorithms.dual import DualClassifier
 
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class DGDMN(GenerativeClassifier):
+class DGDMN(DualClassifier):
     """A short-term memory learns each task; sleep consolidates n_stm of them into the long-term memory.
 
     >>> import numpy as np
@@ -32,25 +25,6 @@ class DGDMN(GenerativeClassifier):
     [0, 1]
     """
 
+    category: ClassVar[str] = "replay"
     keeps: ClassVar[str] = "weights"
-
-    n_stm: int | None = None
-    gamma: float | None = None
-    sttm_latent: int | None = None
-    sttm_generator_layers: tuple[int, ...] | None = None
-    sttm_generator_convolutions: tuple[int, ...] | None = None
-    sttm_learner_layers: tuple[int, ...] | None = None
-    sttm_learner_convolutions: tuple[int, ...] | None = None
-
-    def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
-        return DualMemory(replace(blueprint, own_generator=self.generator), n_classes, seeds)
-
-    def _long_term(self, learnt: Learnt) -> GenerativeMemory:
-        assert isinstance(learnt.memory, DualMemory)
-        return learnt.memory.ltm
-
-    def awake_tasks(self) -> tuple[str, ...]:
-        """The tasks that the short-term memory holds and a sleep would consolidate."""
-        check_is_fitted(self)
-        assert isinstance(self.learnt_.memory, DualMemory)
-        return tuple(held.task for held in self.learnt_.memory.stm.awake)
+    source: ClassVar[str] = "Kamra 2018, section 3.2"

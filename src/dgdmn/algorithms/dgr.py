@@ -15,6 +15,7 @@ from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
+from dgdmn.storage import State
 
 
 @final
@@ -22,7 +23,9 @@ from dgdmn.seeds import Seeds
 class DGR(GenerativeClassifier):
     """ "We train only the LTM from DGDMN to separate the effects of replay and dual memory" (section 4)."""
 
+    category: ClassVar[str] = "replay"
     keeps: ClassVar[str] = "weights"
+    source: ClassVar[str] = "Kamra 2018, section 3.1"
 
     def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
         return _LongTermOnly(replace(blueprint, own_generator=self.generator), n_classes, seeds)
@@ -54,3 +57,9 @@ class _LongTermOnly:
 
     def grow(self, n_classes: int) -> None:
         self.ltm.n_classes = n_classes
+
+    def state(self) -> State:
+        return {"ltm": self.ltm.state()}
+
+    def restore(self, state: State) -> None:
+        self.ltm.restore(state["ltm"])

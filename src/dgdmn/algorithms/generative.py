@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,9 @@ from dgdmn.networks.generator import GeneratorFactory
 @dataclass(eq=False, repr=False, kw_only=True)
 class GenerativeClassifier(ContinualClassifier):
     """A classifier whose memory can dream."""
+
+    by_descriptor: ClassVar[bool] = True
+    """Whether the name of a task says which memory answers for it."""
 
     n_max: int | None = None
     kappa: float | None = None

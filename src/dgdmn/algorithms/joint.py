@@ -13,6 +13,7 @@ from dgdmn.events import Listener
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.samples import Samples, concat
 from dgdmn.seeds import Seeds
+from dgdmn.storage import State
 
 
 @final
@@ -23,7 +24,9 @@ class Joint(ContinualClassifier):
     It keeps every training row it was ever given.
     """
 
-    keeps: ClassVar[str] = "every training row"
+    category: ClassVar[str] = "ceiling"
+    keeps: ClassVar[str] = "weights and every training row"
+    source: ClassVar[str] = "Kamra 2018, section 4"
 
     joint_epochs: int | None = None
 
@@ -57,3 +60,11 @@ class _Everything:
 
     def grow(self, n_classes: int) -> None:
         self._n_classes = n_classes
+
+    def state(self) -> State:
+        rows = [{"x": samples.x, "y": samples.y} for samples in self._rows]
+        return {"learner": dict(self.learner.state_dict()), "rows": rows}
+
+    def restore(self, state: State) -> None:
+        self._rows = tuple(Samples(rows["x"], rows["y"]) for rows in state["rows"])
+        self.learner.load_state_dict(state["learner"])

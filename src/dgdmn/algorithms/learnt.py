@@ -13,6 +13,7 @@ from dgdmn.algorithms.scaling import Scaling
 from dgdmn.events import Listener
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
+from dgdmn.storage import State
 
 
 class Memory(Protocol):
@@ -29,6 +30,12 @@ class Memory(Protocol):
 
     def grow(self, n_classes: int) -> None:
         """There are this many classes now; `learn` follows."""
+
+    def state(self) -> State:
+        """All that was learnt, as plain values and tensors; training rows, if any are kept, under `rows`."""
+
+    def restore(self, state: State) -> None:
+        """Take back what `state` gave, into a memory begun alike."""
 
 
 @dataclass

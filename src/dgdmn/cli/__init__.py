@@ -10,6 +10,7 @@ from dgdmn.errors import DgdmnError, UsageError, suggestion
 
 VERBS = {
     "run": "learn a stream of tasks, test after each, record everything",
+    "resume": "go on with runs that were interrupted",
     "data": "find, fetch and verify the datasets",
     "algorithms": "list the algorithms",
     "doctor": "tell versions, threads, memory and the data found",
@@ -33,7 +34,9 @@ def main(argv: list[str] | None = None) -> None:
     except DgdmnError as error:
         code = _complain(str(error), debug, 2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
-        code = _complain("interrupted; the same command starts again what is not finished", debug, 1)
+        code = _complain(
+            "interrupted; what was done is saved, and the same command goes on with it", debug, 1
+        )
     except BrokenPipeError:  # `dgdmn … | head`: nobody reads on
         sys.stdout = None
         code = 0

@@ -16,10 +16,11 @@ def main(arguments: list[str], debug: bool = False) -> int:  # noqa: ARG001
         sys.stdout.write("usage: dgdmn algorithms\n")
         return 0 if arguments[0] in ("-h", "--help") else 2
     table = Table()
-    for heading in ("name", "what", "keeps of the past"):
+    for heading in ("name", "category", "what", "keeps", "from"):
         table.add_column(heading)
     for name in ALGORITHMS:
         found = algorithm(name)
-        table.add_row(name, (found.__doc__ or "").strip().splitlines()[0], found.keeps)
+        what = (found.__doc__ or "").strip().splitlines()[0]
+        table.add_row(name, found.category, what, found.keeps, found.source)
     Console().print(table)
     return 0

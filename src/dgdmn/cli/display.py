@@ -33,6 +33,7 @@ class _Line:
         self._offset = 0
         self.began: float | None = None
         self.done, self.part = 0.0, 0.0
+        self._before: float | None = None
         self.tasks, self.step, self.task = 0, 0, ""
         self.doing = "waiting"
 
@@ -63,6 +64,7 @@ class _Line:
         if kind == "task_began":
             self.step, self.task, self.doing, self.part = event["step"], event["task"], "starting", 0.0
         elif kind == "epoch_done":
+            self._before = event["done"] if self._before is None else self._before
             self.done, self.part = event["done"], event["epoch"] / event["epochs"]
             self.doing = f"{_WHERE[event['memory']]}, {event['network']} {event['epoch']}/{event['epochs']}"
         elif kind == "sleep_began":
@@ -71,9 +73,10 @@ class _Line:
             self.tasks = len(event["accuracy"])
 
     def seconds_left(self) -> float | None:
-        if self.began is None or self.done < 0.005:
+        here = self.done - (self._before or 0.0)  # what an earlier attempt did took none of this one's time
+        if self.began is None or here < 0.005:
             return None
-        return (time.monotonic() - self.began) * (1 - self.done) / self.done
+        return (time.monotonic() - self.began) * (1 - self.done) / here
 
 
 class Display:

@@ -9,7 +9,7 @@ import os
 import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
@@ -20,6 +20,9 @@ from dgdmn.presets import PAPER, Preset, preset, sources_of
 if TYPE_CHECKING:  # numpy and rich wait until the arguments are parsed, so that --help is quick
     from dgdmn.experiments.spec import RunSpec
     from dgdmn.experiments.sweep import Failure
+
+
+Arguments = TypeVar("Arguments")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Run:
     """Where the run directories go."""
     evaluate_on: Literal["test", "validation"] = "test"
     """`validation` tests on a tenth cut from the training data, so that nobody tunes on the test set."""
+    revise: tuple[int, ...] = ()
+    """Tasks, counted from 1, that come once more at the end, as `--revise 1 6` in appendix A."""
     jobs: int = 0
     """Runs at a time; 0: as many as there are cores."""
     threads: int = 0
@@ -69,7 +74,7 @@ def main(arguments: list[str], debug: bool = False) -> int:
         failures = run_all(unfinished, args.out, _jobs(args), display.look)
     failed = {failure.run for failure in failures}
     print_results(args.out, [spec for spec in specs if spec.name not in failed])
-    return _report(failures, debug)
+    return report(failures, debug)
 
 
 def _parse(arguments: list[str]) -> Run:
@@ -86,30 +91,36 @@ def _parsed(arguments: list[str], dataset: str, name: str) -> Run:
     default = Run(
         dataset=dataset if dataset in arguments else tyro.MISSING, options=preset(name, dataset), preset=name
     )
+    return parse(Run, arguments, "dgdmn run", default=default)
+
+
+def parse(kind: type[Arguments], arguments: list[str], program: str, **options: Any) -> Arguments:
+    """A verb's arguments; a mistake is a sentence, not tyro's box."""
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                Run,
+            parsed: Arguments = tyro.cli(
+                kind,
                 args=arguments,
-                prog="dgdmn run",
-                default=default,
+                prog=program,
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+                **options,
             )
+            return parsed
     except SystemExit as error:
         if not error.code:
             raise
-        raise UsageError(_in_one_line(complaint.getvalue())) from error
+        raise UsageError(_in_one_line(complaint.getvalue(), program)) from error
 
 
-def _in_one_line(box: str) -> str:
+def _in_one_line(box: str, program: str) -> str:
     """tyro's complaint without its frame: what is wrong, and which options were perhaps meant."""
     lines = [line.strip(" │╭╰╮╯─") for line in box.splitlines()]
     said = [line for line in lines if line and not line.startswith(("For full helptext", "Perhaps"))]
     what = next((line for line in said[1:] if not line.startswith("--")), said[0] if said else "wrong usage")
     meant = dict.fromkeys(line.split()[0] for line in said if line.startswith("--"))
     hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
-    return f"{what}{hint}; dgdmn run --help lists the options"
+    return f"{what}{hint}; {program} --help lists the options"
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -173,18 +184,29 @@ def _specs(args: Run) -> list[RunSpec]:
     from dgdmn.experiments.spec import RunSpec
 
     pairs = list(itertools.product(dict.fromkeys(args.seed), dict.fromkeys(args.algorithm)))
-    threads = args.threads or max(1, _cores() // min(_jobs(args), len(pairs)))
+    threads = args.threads or max(1, cores() // min(_jobs(args), len(pairs)))
     return [
-        RunSpec(args.dataset, name, args.preset, args.options, seed, args.evaluate_on, args.device, threads)
+        RunSpec(
+            args.dataset,
+            name,
+            args.preset,
+            args.options,
+            seed,
+            args.evaluate_on,
+            args.revise,
+            args.device,
+            threads,
+        )
         for seed, name in pairs
     ]
 
 
 def _jobs(args: Run) -> int:
-    return args.jobs or _cores()
+    return args.jobs or cores()
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -197,6 +219,7 @@ def _config_text(args: Run) -> str:
         f'preset = "{args.preset}"',
         f"seed = {list(args.seed)}",
         f'evaluate_on = "{args.evaluate_on}"',
+        f"revise = {list(args.revise)}",
         "",
         "[options]",
     ]
@@ -213,7 +236,8 @@ def _config_text(args: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _report(failures: list[Failure], debug: bool) -> int:
+def report(failures: list[Failure], debug: bool) -> int:
+    """One line for each run that failed, and the exit code."""
     for failure in failures:
         sys.stderr.write(f"dgdmn: {failure.run} failed: {failure.message}\n")
         if debug:

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dgdmn.algorithms import algorithm
+from dgdmn.algorithms.exemplars import room
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.events import EpochDone, Event, Listener
+from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.generator import Role
 from dgdmn.networks.layers import image_shape
-from dgdmn.networks.training import Schedule
+from dgdmn.networks.rmsprop import RMSProp
+from dgdmn.networks.training import Loss, Schedule, Step
 from dgdmn.presets import Preset
 from dgdmn.samples import Samples
 
 
-def planned_epochs(name: str, preset: Preset, tasks: Sequence[tuple[str, Any]]) -> list[EpochDone]:
+def planned_epochs(
+    name: str, preset: Preset, tasks: Sequence[tuple[str, Any]], shape: tuple[int, ...]
+) -> list[EpochDone]:
     """Every epoch that learning these tasks will train, in order.
 
     A task is its name and the labels of its rows. The algorithm runs as it is, on inputs without
-    content and over networks that train nothing, so the plan cannot differ from the run.
+    content and over networks that train nothing, so the plan cannot differ from the run. The shape is
+    that of a real input: it decides how many exemplars there is room for.
     """
     epochs: list[EpochDone] = []
 
@@ -38,8 +45,11 @@ def planned_epochs(name: str, preset: Preset, tasks: Sequence[tuple[str, Any]]) 
     doubles: dict[str, Any] = {"learner": partial(_CountingLearner, _schedule(preset, learner_epochs))}
     if "generator" in algorithm(name)._get_param_names():
         doubles["generator"] = partial(_CountingGenerator, _schedule(preset, preset.generator_epochs))
-    model = algorithm(name)(preset, listen=note, random_state=0, **doubles)
     classes = sorted({label for _, y in tasks for label in np.unique(y).tolist()})
+    if "exemplars" in algorithm(name)._get_param_names():
+        outputs = max(preset.n_classes, len(classes))
+        preset = replace(preset, exemplars=room(Blueprint(preset, shape), outputs))
+    model = algorithm(name)(preset, listen=note, random_state=0, **doubles)
     for task, y in tasks:
         model.partial_fit(np.zeros((len(y), 1)), y, classes=classes, task=task)
     if isinstance(model, GenerativeClassifier):
@@ -131,6 +141,26 @@ class _CountingLearner(_Counting):
 
     def fit(self, samples: Samples, rng: torch.Generator, listen: Listener) -> None:
         self._count(len(samples), listen)
+
+    def train_with(
+        self,
+        loss: Loss,
+        data: tuple[Tensor, ...],
+        rng: torch.Generator,
+        listen: Listener,
+        step: Step = RMSProp.step,
+        also: Sequence[Tensor] = (),
+    ) -> None:
+        self._count(len(data[0]), listen)
+
+    def __call__(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        return torch.zeros(len(x), self._n_classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        return torch.zeros(len(x), 1)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        return iter(())
 
     def probabilities(self, x: Tensor) -> Tensor:
         return torch.zeros(len(x), self._n_classes)

@@ -23,15 +23,43 @@ class RunSpec:
     """The preset of that name for the dataset, with the user's own changes."""
     seed: int = 0
     evaluate_on: Literal["test", "validation"] = "test"
+    revise: tuple[int, ...] = ()
+    """Tasks, counted from 1, that come once more after the whole stream (appendix A, revision)."""
     device: str = "cpu"
     threads: int = 1
+
+    @classmethod
+    def of(cls, record: RunRecord) -> RunSpec:
+        """What was recorded, to be gone on with."""
+        config = record.config
+        try:
+            options = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in config["options"].items()
+            }
+            return cls(
+                config["dataset"],
+                config["algorithm"],
+                config["preset"],
+                presets.overridden(presets.preset(config["preset"], config["dataset"]), options),
+                int(config["seed"]),
+                config["evaluate_on"],
+                tuple(config.get("revise", ())),
+                config["device"],
+                int(config["threads"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UsageError(f"{record.directory}/config.json does not say what to run ({error})") from error
 
     @property
     def name(self) -> str:
         """The run directory's name; what differs from the preset is part of it."""
         changes = [f"{key}-{_short(value)}" for key, value in self.changes().items()]
         on = ["on-validation"] if self.evaluate_on == "validation" else []
-        return run_name(self.dataset, self.algorithm, "-".join([self.preset, *changes, *on]), self.seed)
+        again = [f"revise-{_short(list(self.revise))}"] if self.revise else []
+        return run_name(
+            self.dataset, self.algorithm, "-".join([self.preset, *changes, *again, *on]), self.seed
+        )
 
     def changes(self) -> dict[str, Any]:
         """The options that are not the preset's."""
@@ -46,6 +74,7 @@ class RunSpec:
             "preset": self.preset,
             "seed": self.seed,
             "evaluate_on": self.evaluate_on,
+            "revise": list(self.revise),
             "options": presets.as_dict(self.options),
         }
 
@@ -56,8 +85,11 @@ def recorded(spec: RunSpec, out: Path) -> RunRecord | None:
     if not (directory / "config.json").exists():
         return None
     record = RunRecord.read(directory)
+    theirs_all, changes = _flat(record.config), spec.changes()
     for key, ours in _flat(spec.identity()).items():
-        theirs = _flat(record.config).get(key)
+        if key not in theirs_all and not changes.get(key):
+            continue  # an option that came after this run: it had what is now the default
+        theirs = theirs_all.get(key)
         if theirs != ours:
             raise UsageError(
                 f"{directory} holds a run with {key} = {theirs}, not {ours}; remove it, or choose another --out"

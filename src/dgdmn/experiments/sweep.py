@@ -79,6 +79,7 @@ class _Child:
         return [] if failure is None else [failure]
 
     def stop(self) -> None:
+        """Let it finish its epoch and save."""
         self._process.terminate()
         self._process.join()
 
@@ -89,13 +90,26 @@ def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
 
     failure = None
     try:
-        execute(spec, out)
+        execute(spec, out, stop=_asked_to_stop())
     except DgdmnError as error:
         failure = Failure(spec.name, str(error), isinstance(error, UsageError), traceback.format_exc())
     except Exception as error:
         message = f"{type(error).__name__}: {error}".splitlines()[0]
         failure = Failure(spec.name, message, False, traceback.format_exc())
     sender.send(failure)
+
+
+def _asked_to_stop() -> Callable[[], bool]:
+    """Whether somebody asked this process to end. Who asks twice does not want to wait."""
+    asked = threading.Event()
+
+    def hear(*_: object) -> None:
+        if asked.is_set():
+            os._exit(1)
+        asked.set()
+
+    signal.signal(signal.SIGTERM, hear)
+    return asked.is_set
 
 
 def _end_with_parent() -> None:

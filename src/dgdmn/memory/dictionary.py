@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from dgdmn.storage import State
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -28,6 +30,18 @@ class TaskDictionary(dict[str, Entry]):
     def with_classes(self, classes: frozenset[int]) -> str | None:
         """The task met last of those that had all these classes."""
         return next((task for task in reversed(self) if classes <= self[task].classes), None)
+
+    def state(self) -> list[State]:
+        """The entries as plain values, in their order."""
+        return [
+            {"task": task, "times": entry.times, "classes": sorted(entry.classes)}
+            for task, entry in self.items()
+        ]
+
+    @classmethod
+    def restored(cls, state: list[State]) -> TaskDictionary:
+        """What `state` gave."""
+        return cls({entry["task"]: Entry(entry["times"], frozenset(entry["classes"])) for entry in state})
 
 
 def unused_name(taken: Set[str]) -> str:

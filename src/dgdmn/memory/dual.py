@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
 from dgdmn.events import Listener, SleepBegan, SleepEnded, heard_in
 from dgdmn.memory.dictionary import unused_name
 from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.memory.recognition import known_by, share_out
+from dgdmn.memory.recognition import Recognised, answered, known_by, recognised
 from dgdmn.memory.short_term import ShortTermMemory
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
+from dgdmn.storage import State, bytes_in
 
 
 class DualMemory:
@@ -20,7 +23,7 @@ class DualMemory:
     def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
         self.stm = ShortTermMemory(blueprint)
         self.ltm = GenerativeMemory(blueprint, "ltm", n_classes, seeds)
-        self._gamma = blueprint.preset.gamma
+        self._options = blueprint.preset
 
     def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
         """Learn a task in the short-term memory; sleep if that fills it.
@@ -28,7 +31,7 @@ class DualMemory:
         Without a descriptor, the task is the one that the samples are recognised as, else a new one.
         """
         if task is None:
-            task = self.recognise(new) or unused_name(self.ltm.tasks.keys() | self.stm.tasks().keys())
+            task = self.task_of(new) or unused_name(self.ltm.tasks.keys() | self.stm.tasks().keys())
         recalled = self.ltm.recall(new.x) if task in self.ltm.tasks else None
         self.stm.learn(task, new, recalled, self.ltm.n_classes, seeds, listen)
         if self.stm.full:
@@ -48,22 +51,35 @@ class DualMemory:
     def probabilities(self, x: Tensor, task: str | None) -> Tensor:
         """Ask the task memory that holds the task, else the long-term memory.
 
-        Without a descriptor each sample is answered by the memory that reconstructs it best.
+        Without a descriptor recognition chooses the memory.
         """
         if task is None:
-            return share_out(x, self.memories())
+            return answered(x, self.memories(), self.recognise(x).answers)
         held = self.stm.holding(task)
         return (held.memory if held else self.ltm).probabilities(x)
 
-    def recognise(self, new: Samples) -> str | None:
+    def recognise(self, x: Tensor) -> Recognised:
+        """Which of `memories` answers for each sample (appendix A)."""
+        return recognised(x, self.memories(), self._options.gamma, self._options.recognise_each)
+
+    def task_of(self, new: Samples) -> str | None:
         """The task these labelled samples belong to, by appendix A; None if no memory knows them."""
-        memory = known_by(new, self.memories(), self._gamma)
+        memory = known_by(new, self.memories(), self._options.gamma)
         return memory.tasks.with_classes(new.classes()) if memory else None
 
     def memories(self) -> list[GenerativeMemory]:
-        """The memories that know something; the untrained long-term memory where none does yet."""
+        """The memories that know something, the long-term memory last; it alone where none does yet."""
         awake = [held.memory for held in self.stm.awake]
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
+
+    def state(self) -> State:
+        """All that was learnt."""
+        return {"stm": self.stm.state(), "ltm": self.ltm.state()}
+
+    def restore(self, state: State) -> None:
+        """Take back what `state` gave."""
+        self.stm.restore(state["stm"])
+        self.ltm.restore(state["ltm"])
 
     def grow(self, n_classes: int) -> None:
         """There are more classes now. Each memory makes room for them when it next learns: new outputs
@@ -71,3 +87,14 @@ class DualMemory:
         """
         self.stm.grow(n_classes)
         self.ltm.n_classes = n_classes
+
+
+def full_bytes(blueprint: Blueprint, n_classes: int) -> int:
+    """Bytes of the weights of a dual memory just before it sleeps: the long-term memory and n_STM others.
+
+    Of our own networks, whatever the user's are; nothing is drawn from a run's seeds.
+    """
+    ours = replace(blueprint, device="cpu", own_generator=None, own_learner=None)
+    ltm = bytes_in(GenerativeMemory(ours, "ltm", n_classes, Seeds(0)).state())
+    sttm = bytes_in(GenerativeMemory(ours, "stm", n_classes, Seeds(0)).state())
+    return ltm + blueprint.preset.n_stm * sttm

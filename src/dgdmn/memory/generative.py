@@ -15,6 +15,7 @@ from dgdmn.networks.generator import Generator, Learner, Role
 from dgdmn.presets import Preset
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
+from dgdmn.storage import State
 
 
 class GenerativeMemory:
@@ -33,6 +34,7 @@ class GenerativeMemory:
     options: Preset
 
     def __init__(self, blueprint: Blueprint, role: Role, n_classes: int, seeds: Seeds) -> None:
+        self._blueprint, self._role = blueprint, role
         self.generator = blueprint.generator(role, seeds.next())
         self.learner = blueprint.learner(role, n_classes, seeds.next())
         self.tasks = TaskDictionary()
@@ -46,6 +48,23 @@ class GenerativeMemory:
             self.learner.grow(self.n_classes, seeds.next())
             self._outputs = self.n_classes
         replay(self, new, tasks, seeds=seeds, listen=listen)
+
+    def train_generator(self, x: Tensor, seeds: Seeds, listen: Listener) -> None:
+        """Train G; where recognition relies on it, on until it knows its samples (appendix A), within bounds."""
+        trainings = self.options.recog_trainings if self._blueprint.until_known else 1
+        for _ in range(trainings):
+            self.generator.fit(x, seeds.next(), listen)
+            if trainings == 1 or self.recognition_loss(x).mean() < self.options.gamma:
+                return
+
+    def recognition_loss(self, x: Tensor) -> Tensor:
+        """recons_loss(x) / intensity(x) for each sample, shape (n,) (appendix A).
+
+        Intensity is the sum of pixel values; a blank image counts as one pixel of ink, since it has none.
+        Appendix A sums over the samples of a task but compares with one γ for any number of them, so a
+        task is judged by the mean.
+        """
+        return self.generator.reconstruction_loss(x) / x.sum(dim=1).clamp(min=1.0)
 
     def dream(self, n: int, seeds: Seeds) -> Samples:
         """Draw n inputs from G and label them with L (Algorithm 1, lines 17-18)."""
@@ -65,3 +84,23 @@ class GenerativeMemory:
         """L(x), shape (n, n_classes); a class that came after this memory last learnt has probability 0."""
         known = self.learner.probabilities(x)
         return F.pad(known, (0, self.n_classes - self._outputs))
+
+    def state(self) -> State:
+        """All that was learnt."""
+        return {
+            "generator": dict(self.generator.state_dict()),
+            "learner": dict(self.learner.state_dict()),
+            "tasks": self.tasks.state(),
+            "age": self.age,
+            "n_classes": self.n_classes,
+            "outputs": self._outputs,
+        }
+
+    def restore(self, state: State) -> None:
+        """Take back what `state` gave."""
+        if state["outputs"] != self._outputs:
+            self.learner = self._blueprint.learner(self._role, state["outputs"], Seeds(0).next())
+        self.generator.load_state_dict(state["generator"])
+        self.learner.load_state_dict(state["learner"])
+        self.tasks = TaskDictionary.restored(state["tasks"])
+        self.age, self.n_classes, self._outputs = state["age"], state["n_classes"], state["outputs"]

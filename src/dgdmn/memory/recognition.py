@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,14 +13,40 @@ from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.samples import Samples
 
 
-def recognition_loss(memory: GenerativeMemory, x: Tensor) -> Tensor:
-    """recons_loss(x) / intensity(x) for each sample, shape (n,).
+@dataclass(frozen=True, eq=False)
+class Recognised:
+    """Who answers for each of n samples, and why."""
 
-    Intensity is the sum of pixel values; a blank image counts as one pixel of ink, since it has none.
-    Appendix A sums over the samples of a task but compares with one γ for any number of them, so a
-    task is judged by the mean.
+    losses: Tensor
+    """Recognition loss of each sample in each memory, shape (n, memories)."""
+    answers: Tensor
+    """Index of the memory that answers, shape (n,)."""
+    known: Tensor
+    """Whether some memory's loss was below γ, shape (n,)."""
+
+
+def recognised(
+    x: Tensor, memories: Sequence[GenerativeMemory], gamma: float, each: Literal["batch", "sample"]
+) -> Recognised:
+    """The memory with the lowest recognition loss below γ, else the last one, which is the long-term memory.
+
+    Appendix A judges a task by all its samples: the mean over the `batch` decides for all. With
+    `sample` each is judged alone, as a batch of mixed tasks must be.
     """
-    return memory.generator.reconstruction_loss(x) / x.sum(dim=1).clamp(min=1.0)
+    losses = torch.stack([memory.recognition_loss(x) for memory in memories], dim=1)
+    judged = losses.mean(dim=0, keepdim=True).expand_as(losses) if each == "batch" else losses
+    lowest, best = judged.min(dim=1)
+    known = lowest < gamma
+    return Recognised(losses, torch.where(known, best, len(memories) - 1), known)
+
+
+def answered(x: Tensor, memories: Sequence[GenerativeMemory], by: Tensor) -> Tensor:
+    """Class probabilities, each sample answered by the memory of that index, shape (n, k)."""
+    parts = [memory.probabilities(x[by == index]) for index, memory in enumerate(memories)]
+    answers = parts[0].new_empty(len(x), parts[0].shape[1])
+    for index, part in enumerate(parts):
+        answers[by == index] = part
+    return answers
 
 
 def known_by(new: Samples, memories: Sequence[GenerativeMemory], gamma: float) -> GenerativeMemory | None:
@@ -27,14 +55,5 @@ def known_by(new: Samples, memories: Sequence[GenerativeMemory], gamma: float) -
     A memory that never met one of their classes cannot know them, whatever it reconstructs.
     """
     able = [memory for memory in memories if memory.tasks.with_classes(new.classes()) is not None]
-    losses = [float(recognition_loss(memory, new.x).mean()) for memory in able]
+    losses = [float(memory.recognition_loss(new.x).mean()) for memory in able]
     return able[losses.index(min(losses))] if losses and min(losses) < gamma else None
-
-
-def share_out(x: Tensor, memories: Sequence[GenerativeMemory]) -> Tensor:
-    """Class probabilities, each sample answered by the memory that reconstructs it best, shape (n, k)."""
-    if len(memories) == 1:
-        return memories[0].probabilities(x)
-    best = torch.stack([recognition_loss(memory, x) for memory in memories]).argmin(dim=0)  # (n,)
-    answers = torch.stack([memory.probabilities(x) for memory in memories])  # (memories, n, k)
-    return answers[best, torch.arange(len(x), device=x.device)]

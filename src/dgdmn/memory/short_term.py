@@ -10,6 +10,7 @@ from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.samples import Samples, concat
 from dgdmn.seeds import Seeds
+from dgdmn.storage import State
 
 
 @dataclass
@@ -73,6 +74,18 @@ class ShortTermMemory:
     def forget(self) -> None:
         """Free every task memory."""
         self.awake = []
+
+    def state(self) -> list[State]:
+        """All that the task memories awake have learnt."""
+        return [{"task": held.task, "seen": held.seen, **held.memory.state()} for held in self.awake]
+
+    def restore(self, state: list[State]) -> None:
+        """Take back what `state` gave."""
+        self.awake = []
+        for held in state:
+            memory = GenerativeMemory(self._blueprint, "stm", held["outputs"], Seeds(0))
+            memory.restore(held)
+            self.awake.append(TaskMemory(held["task"], memory, held["seen"]))
 
     def grow(self, n_classes: int) -> None:
         """Tell the task memories that are awake of new classes."""
