@@ -49,12 +49,15 @@ class GenerativeMemory:
             self._outputs = self.n_classes
         replay(self, new, tasks, seeds=seeds, listen=listen)
 
-    def train_generator(self, x: Tensor, seeds: Seeds, listen: Listener) -> None:
-        """Train G; where recognition relies on it, on until it knows its samples (appendix A), within bounds."""
+    def train_generator(self, x: Tensor, new: Tensor, seeds: Seeds, listen: Listener) -> None:
+        """Train G on x; where recognition relies on it, on until it knows the new samples, within bounds.
+
+        Its own dreams are among x, and not a measure: blurred ink costs more than it weighs (appendix A).
+        """
         trainings = self.options.recog_trainings if self._blueprint.until_known else 1
         for _ in range(trainings):
             self.generator.fit(x, seeds.next(), listen)
-            if trainings == 1 or self.recognition_loss(x).mean() < self.options.gamma:
+            if trainings == 1 or self.recognition_loss(new).mean() < self.options.gamma:
                 return
 
     def recognition_loss(self, x: Tensor) -> Tensor:

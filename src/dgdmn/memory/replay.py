@@ -55,7 +55,7 @@ def replay(
     dgm.tasks.add(d_tasks)  # 20
     dgm.age += n_seen if options.age == "seen" else n_tasks + n_gen  # 21
 
-    dgm.train_generator(x_tr.x, seeds, listen)  # 22
+    dgm.train_generator(x_tr.x, new.x, seeds, listen)  # 22
     if options.reconstructed in ("new", "all"):
         new = Samples(dgm.generator.reconstruct(new.x), new.y)  # 23
     if options.reconstructed == "all":
