@@ -56,6 +56,11 @@ class DualClassifier(GenerativeClassifier):
         check_is_fitted(self)
         return tuple(held.task for held in self._dual(self.learnt_).stm.awake)
 
+    def memory_bytes(self) -> int:
+        """Bytes of the long-term memory and n_stm task memories, awake or not: what it needs before a sleep."""
+        check_is_fitted(self)
+        return self._dual(self.learnt_).room()
+
     def recognise(self, X: ArrayLike) -> Recognition:
         """Which memory `predict` without a task asks for each sample, and whether any knows it."""
         check_is_fitted(self)

@@ -12,6 +12,7 @@ from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.memory.recognition import Recognised, answered, known_by, recognised
 from dgdmn.memory.short_term import ShortTermMemory
 from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.layers import hollow
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
 from dgdmn.storage import State, bytes_in
@@ -23,7 +24,7 @@ class DualMemory:
     def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
         self.stm = ShortTermMemory(blueprint)
         self.ltm = GenerativeMemory(blueprint, "ltm", n_classes, seeds)
-        self._options = blueprint.preset
+        self._blueprint, self._options = blueprint, blueprint.preset
 
     def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
         """Learn a task in the short-term memory; sleep if that fills it.
@@ -72,6 +73,12 @@ class DualMemory:
         awake = [held.memory for held in self.stm.awake]
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
 
+    def room(self) -> int:
+        """Bytes of the long-term memory and n_STM task memories, awake or not: the most there will be."""
+        with hollow():
+            sttm = bytes_in(GenerativeMemory(self._blueprint, "stm", self.ltm.n_classes, Seeds(0)).state())
+        return bytes_in(self.state()) + max(0, self._options.n_stm - len(self.stm.awake)) * sttm
+
     def state(self) -> State:
         """All that was learnt."""
         return {"stm": self.stm.state(), "ltm": self.ltm.state()}
@@ -90,11 +97,11 @@ class DualMemory:
 
 
 def full_bytes(blueprint: Blueprint, n_classes: int) -> int:
-    """Bytes of the weights of a dual memory just before it sleeps: the long-term memory and n_STM others.
+    """Bytes of the weights of a dual memory just before it sleeps.
 
     Of our own networks, whatever the user's are; nothing is drawn from a run's seeds.
     """
-    ours = replace(blueprint, device="cpu", own_generator=None, own_learner=None)
-    ltm = bytes_in(GenerativeMemory(ours, "ltm", n_classes, Seeds(0)).state())
-    sttm = bytes_in(GenerativeMemory(ours, "stm", n_classes, Seeds(0)).state())
-    return ltm + blueprint.preset.n_stm * sttm
+    with hollow():
+        return DualMemory(
+            replace(blueprint, own_generator=None, own_learner=None), n_classes, Seeds(0)
+        ).room()
