@@ -271,6 +271,27 @@ def test_ctrl_c_says_one_line_and_leaves_nothing_running(tmp_path):
 
 
 @linux
+def test_after_ctrl_c_resume_goes_on_to_the_same_bits(tmp_path):
+    process, events = begin(tmp_path, 4)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    run = events.parent
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["000001"], "it saved before it went"
+    again = dgdmn("resume", str(run), cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    resumed = [line for line in events.read_text().splitlines() if '"kind": "resumed"' in line]
+    assert len(resumed) == 1
+    assert '"steps": 0' not in resumed[0], "a task was learnt before: it is not learnt again"
+    words = ["run", "embedded", "--preset", "quick", "--threads", "1", "--seed", "4", "--out", "whole"]
+    assert dgdmn(*words, cwd=tmp_path).returncode == 0
+    for matrix in ("accuracy.csv", "accuracy_ltm.csv"):
+        assert (run / matrix).read_bytes() == (tmp_path / "whole" / run.name / matrix).read_bytes()
+    done = dgdmn("resume", str(run), cwd=tmp_path)
+    assert done.returncode == 0
+    assert run.name in done.stdout, "what is complete is shown at once"
+
+
+@linux
 def test_a_run_ends_with_its_parent(tmp_path):
     process, _ = begin(tmp_path, 5)
     children = children_of(process)

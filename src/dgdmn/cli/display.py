@@ -27,7 +27,8 @@ _WHERE = {"stm": "short-term memory", "ltm": "long-term memory", "": "network"}
 class _Line:
     """What is known of one run, from the events it has written so far."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, revised: int) -> None:
+        self._revised = revised
         self._path = directory / "events.jsonl"
         self._old = self._path.stat().st_ino if self._path.exists() else None
         self._offset = 0
@@ -70,7 +71,7 @@ class _Line:
         elif kind == "sleep_began":
             self.doing, self.part = f"asleep: {event['dreams']:,} dreams", 0.0
         elif kind == "evaluated":
-            self.tasks = len(event["accuracy"])
+            self.tasks = len(event["accuracy"]) + self._revised
 
     def seconds_left(self) -> float | None:
         here = self.done - (self._before or 0.0)  # what an earlier attempt did took none of this one's time
@@ -83,7 +84,7 @@ class Display:
     """Draws the runs while they go: bars in a terminal, a line for each task learnt elsewhere."""
 
     def __init__(self, out: Path, specs: Sequence[RunSpec]) -> None:
-        self._lines = {spec.name: _Line(out / spec.name) for spec in specs}
+        self._lines = {spec.name: _Line(out / spec.name, len(spec.revise)) for spec in specs}
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
 
@@ -109,11 +110,11 @@ class Display:
             self._live.update(self._table(), refresh=True)
 
     def _say(self, name: str, line: _Line, event: dict[str, Any]) -> None:
-        seen = event["accuracy"][: event["step"]]
+        seen = event["accuracy"][: event["step"]]  # all, when tasks come again
         left = line.seconds_left()
         tail = f", about {_duration(left)} left" if left and line.done < 1 else ""
         sys.stderr.write(
-            f"{name}: task {event['step']}/{len(event['accuracy'])} ({event['task']}) learnt, "
+            f"{name}: task {event['step']}/{line.tasks} ({event['task']}) learnt, "
             f"accuracy on tasks seen {np.mean(seen):.3f}, {line.done:.0%} done{tail}\n"
         )
         sys.stderr.flush()

@@ -12,7 +12,7 @@ from dgdmn import __version__
 from dgdmn.streams import sources
 from dgdmn.streams.known import DATASETS
 
-PACKAGES = ("torch", "numpy", "scikit-learn", "tyro", "rich", "pooch", "pillow")
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors", "tyro", "rich", "pooch", "pillow")
 
 
 def main(arguments: list[str], debug: bool = False) -> int:  # noqa: ARG001

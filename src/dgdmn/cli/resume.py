@@ -35,6 +35,11 @@ def main(arguments: list[str], debug: bool = False) -> int:
     for out in dict.fromkeys(run.resolve().parent for run in args.runs):
         records = [RunRecord.read(run.resolve()) for run in args.runs if run.resolve().parent == out]
         specs = [RunSpec.of(record) for record in records]
+        for spec, record in zip(specs, records, strict=True):
+            if spec.name != record.name:
+                raise UsageError(
+                    f"{record.directory} was renamed; its run is called {spec.name}: name it so again"
+                )
         unfinished = [spec for spec, record in zip(specs, records, strict=True) if not record.complete]
         with Display(out, unfinished) as display:
             failures += run_all(unfinished, out, args.jobs or cores(), display.look)

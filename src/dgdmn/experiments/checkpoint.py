@@ -49,7 +49,8 @@ class Checkpoints:
 
     A call of `partial_fit` is determined by the memory before it, the task's rows and the random seeds. So
     it is taken up again by making it again: what it draws and dreams comes out as before, and each
-    training that had ended is not repeated but given its end. No row is ever saved.
+    training that had ended is not repeated but given its end. No row is saved but those that an algorithm
+    keeps by itself.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Checkpoints:
                 return _read(path)
             except DgdmnError as error:
                 warnings.warn(f"{error} (going on from the checkpoint before it)", stacklevel=2)
+                shutil.rmtree(path, ignore_errors=True)  # or it would be taken for the one to fall back to
         return None
 
     def watch(

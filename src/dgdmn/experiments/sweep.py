@@ -50,7 +50,9 @@ def run_all(
                 failures += child.failures()
     finally:
         for child in going:
-            child.stop()
+            child.ask_to_stop()
+        for child in going:
+            child.wait()
     look()
     return failures
 
@@ -78,9 +80,11 @@ class _Child:
             failure = Failure(self.spec.name, message, False, message)
         return [] if failure is None else [failure]
 
-    def stop(self) -> None:
+    def ask_to_stop(self) -> None:
         """Let it finish its epoch and save."""
         self._process.terminate()
+
+    def wait(self) -> None:
         self._process.join()
 
 

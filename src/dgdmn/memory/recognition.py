@@ -28,7 +28,7 @@ class Recognised:
 def recognised(
     x: Tensor, memories: Sequence[GenerativeMemory], gamma: float, each: Literal["batch", "sample"]
 ) -> Recognised:
-    """The memory with the lowest recognition loss below γ, else the last one, which is the long-term memory.
+    """The memory with the lowest recognition loss below γ, else the last: the long-term memory, if it ever slept.
 
     Appendix A judges a task by all its samples: the mean over the `batch` decides for all. With
     `sample` each is judged alone, as a batch of mixed tasks must be.

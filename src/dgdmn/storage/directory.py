@@ -79,6 +79,12 @@ def read(directory: Path) -> tuple[dict[str, Any], State]:
     return manifest, state
 
 
+def read_about(directory: Path) -> dict[str, Any]:
+    """What is known about a saved state, without the state."""
+    manifest = _manifest(directory)
+    return {key: value for key, value in manifest.items() if key not in ("state", "files")}
+
+
 def holds_memory(directory: Path) -> bool:
     """Whether a memory was saved there."""
     return (directory / MANIFEST).is_file()
@@ -104,7 +110,7 @@ def _ours(name: str) -> bool:
 
 
 def _group(path: str) -> str:
-    """One file for each network, so that what did not change since the last save is not written again."""
+    """One file for each part of the state, so that what did not change since the last save is not written again."""
     parts = path.split("/")
     return "/".join(parts[:2] if len(parts) > 2 and parts[1].isdigit() else parts[:1])
 
