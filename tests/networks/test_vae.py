@@ -133,3 +133,13 @@ def test_kept_squares_change_the_next_training_and_fresh_ones_do_not_stay():
     kept.fit(x, rng(2), ignore)
     fresh.fit(x, rng(2), ignore)
     assert not torch.equal(kept.reconstruct(x), fresh.reconstruct(x))
+
+
+def test_a_wild_log_variance_gives_a_finite_loss_and_a_gradient_that_brings_it_back():
+    vae = VAE((4,), hidden=(), latent=2, schedule=Schedule(epochs=1), rng=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        vae.encoder[-1].bias[2:] = 500.0  # the log-variances
+    loss = vae.loss(torch.rand(8, 4), torch.Generator().manual_seed(1))
+    assert torch.isfinite(loss)
+    loss.backward()
+    assert (vae.encoder[-1].bias.grad[2:] > 0).all()

@@ -14,6 +14,10 @@ from dgdmn.networks.layers import ToImage, ToRows, convolution, dense, image_sha
 from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
 
 
+_WIDEST = 20.0
+"""Largest log-variance of a latent, e²⁰: far above any that is learnt, far below what overflows."""
+
+
 class VAE(TrainedNetwork):
     """Bernoulli pixels given a Gaussian latent z; a dream decodes z ~ N(0, I) to its mean image.
 
@@ -45,7 +49,8 @@ class VAE(TrainedNetwork):
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of q(z | x), each (n, latent)."""
         mean, log_variance = self.encoder(x).chunk(2, dim=1)
-        return mean, log_variance
+        # exp overflows at 88. The value is held below that and its gradient is not, so that it can come back.
+        return mean, log_variance - (log_variance - _WIDEST).clamp(min=0).detach()
 
     def decode(self, z: Tensor) -> Tensor:
         """Logits of the pixels, shape (n, d)."""
