@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 _OWN = ("generator", "learner")
 _HERE = ("listen", "device", "threads")
 """What belongs to the process that uses a memory, not to the memory."""
+_MOST_LAYERS = 1000
+"""Each costs time and memory before the weights are found not to be there."""
 
 
-def save(model: ContinualClassifier, path: Path) -> None:
-    """Save a fitted estimator as a directory."""
-    write(path, *described(model))
+def save(model: ContinualClassifier, path: Path, noted: Mapping[str, Any] | None = None) -> None:
+    """Save a fitted estimator as a directory; `noted` are plain values that a caller wants to find beside it."""
+    about, state = described(model)
+    write(path, about if noted is None else {**about, "noted": noted}, state)
 
 
 def described(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
@@ -65,10 +69,13 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
     Pass `generator=` and `learner=` again if it was made with networks of your own, and `threads=` or
     `listen=` as you like.
     """
+    from dgdmn.algorithms.base import check_device
+
+    check_device(device)
     about, state = read(Path(path))
     _check_own(Path(path), about, own)
     try:
-        return restored(about, state, device=device, **own)
+        return _tried(restored(about, state, device=device, **own))
     except UsageError:
         raise
     except Exception as error:  # whatever a manifest makes go wrong here is the manifest's fault
@@ -88,7 +95,8 @@ def restored(about: dict[str, Any], state: State, *, device: str, **own: Any) ->
     from dgdmn.algorithms import algorithm
 
     parameters = {key: _revived(key, value) for key, value in about["parameters"].items()}
-    model = algorithm(about["algorithm"])(**parameters, device=device, **own)
+    here = {"threads": None, "listen": None, "device": device, **own}
+    model = algorithm(about["algorithm"])(**parameters, **here)
     noted, scaling = about["learnt"], state.pop("scaling")
     labels, outputs = list(noted["labels"]), int(noted["outputs"])
     largest = max(tensor.numel() for _, tensor in tensors_in(state))
@@ -98,6 +106,9 @@ def restored(about: dict[str, Any], state: State, *, device: str, **own: Any) ->
         raise ValueError("labels are text or numbers, each once")
     seeds = Seeds(**noted["seeds"])
     shape = tuple(int(size) for size in noted["shape"])
+    if about["features"] != shape[0]:
+        raise ValueError(f"{about['features']} features and inputs of shape {shape}")
+    _check_widths(state, outputs)
     with hollow():
         memory = model._begin(model._blueprint(shape), outputs, Seeds(0))
         memory.restore(_moved(state, device))
@@ -127,6 +138,24 @@ def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:
             raise UsageError(f"{path} was made with a {key} of its own, {what}: load(path, {key}=…)")
 
 
+def _check_widths(state: Any, outputs: int) -> None:
+    """Refuse a memory that would answer with more or fewer classes than there are."""
+    if isinstance(state, dict):
+        width = state.get("n_classes", outputs)
+        if type(width) is not int or width != outputs:
+            raise ValueError(f"{width!r} classes and {outputs} outputs")
+    for child in state.values() if isinstance(state, dict) else state if isinstance(state, list) else ():
+        _check_widths(child, outputs)
+
+
+def _tried(model: ContinualClassifier) -> ContinualClassifier:
+    """The estimator, once it has answered: what its manifest makes go wrong comes up now, not later."""
+    learnt = model.learnt_
+    lowest = np.broadcast_to(learnt.scaling.low, learnt.shape)[None]
+    model._labels(learnt.named(learnt.memory.probabilities(model._inputs(learnt, lowest), None)))
+    return model
+
+
 def _moved(state: Any, device: str) -> Any:
     if isinstance(state, Tensor):
         return state.to(device)
@@ -149,6 +178,8 @@ def _plain(value: Any) -> Any:
 
 
 def _revived(key: str, value: Any) -> Any:
+    if isinstance(value, list) and key.endswith(("_layers", "_convolutions")) and len(value) > _MOST_LAYERS:
+        raise ValueError(f"{key} are {len(value)}")
     if key == "preset" and isinstance(value, dict):
         return Preset(**{name: _revived(name, item) for name, item in value.items()})
     return tuple(_revived(key, item) for item in value) if isinstance(value, list) else value

@@ -11,6 +11,13 @@ from dgdmn.errors import DgdmnError, UsageError, suggestion
 VERBS = {
     "run": "learn a stream of tasks, test after each, record everything",
     "resume": "go on with runs that were interrupted",
+    "learn": "teach a memory on disk one more task of your own data",
+    "predict": "ask a memory on disk for the labels of rows",
+    "inspect": "tell what a memory on disk knows, and what its next task will cost",
+    "sleep": "let a memory on disk consolidate what it learnt last",
+    "dream": "draw what a memory on disk dreams of",
+    "export": "write how a memory on disk predicts as an ONNX model",
+    "plan": "tell what learning a stream, or going on with a memory, will cost",
     "data": "find, fetch and verify the datasets",
     "algorithms": "list the algorithms",
     "doctor": "tell versions, threads, memory and the data found",

@@ -127,6 +127,9 @@ class Checkpoints:
         assert self._model is not None
         about, model = described(self._model) if self._model.__sklearn_is_fitted__() else ({}, {})
         older = sorted(self._directory.glob("[0-9]*"))
+        for path in [path for path in older if not storage.holds_memory(path)]:  # a save that was cut short
+            shutil.rmtree(path, ignore_errors=True)
+            older.remove(path)
         number = int(older[-1].name) + 1 if older else 1
         noted = {"steps": self._steps, "epoch": epoch, "counters": self._count(), "memory": about}
         storage.write(self._directory / f"{number:06d}", noted, {"model": model, "trainings": trainings})

@@ -4,57 +4,91 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from dgdmn.algorithms import algorithm
+from dgdmn.algorithms.base import ContinualClassifier
+from dgdmn.algorithms.dual import DualClassifier
 from dgdmn.algorithms.exemplars import room
 from dgdmn.algorithms.generative import GenerativeClassifier
-from dgdmn.events import EpochDone, Event, Listener
+from dgdmn.algorithms.saving import described, restored
+from dgdmn.events import EpochDone, Event, SleepBegan
+from dgdmn.experiments.counting import CountingGenerator, CountingLearner
 from dgdmn.networks.blueprint import Blueprint
-from dgdmn.networks.generator import Role
 from dgdmn.networks.layers import image_shape
-from dgdmn.networks.rmsprop import RMSProp
-from dgdmn.networks.training import Loss, Schedule, Step
+from dgdmn.networks.training import Schedule
 from dgdmn.presets import Preset
-from dgdmn.samples import Samples
+from dgdmn.storage import tensors_in
+
+
+@dataclass
+class Stage:
+    """A task that is learnt, or a sleep."""
+
+    what: Literal["learn", "sleep"]
+    tasks: tuple[str, ...]
+    epochs: list[EpochDone]
+    awake: int
+    """Task memories in use when it ends, asleep again or not."""
+    rows: int = 0
+    """Bytes of training rows kept when it ends."""
 
 
 def planned_epochs(
     name: str, preset: Preset, tasks: Sequence[tuple[str, Any]], shape: tuple[int, ...]
 ) -> list[EpochDone]:
-    """Every epoch that learning these tasks will train, in order.
+    """Every epoch that learning these tasks will train, in order."""
+    return [epoch for stage in planned_stages(name, preset, tasks, shape) for epoch in stage.epochs]
+
+
+def planned_stages(
+    name: str, preset: Preset, tasks: Sequence[tuple[str, Any]], shape: tuple[int, ...]
+) -> list[Stage]:
+    """What learning these tasks and a last sleep will train, one stage after the other.
 
     A task is its name and the labels of its rows. The algorithm runs as it is, on inputs without
     content and over networks that train nothing, so the plan cannot differ from the run. The shape is
     that of a real input: it decides how many exemplars there is room for.
     """
-    epochs: list[EpochDone] = []
-
-    def note(event: Event) -> None:
-        if isinstance(event, EpochDone):
-            epochs.append(event)
-
-    learner_epochs = preset.joint_epochs if name == "joint" else preset.learner_epochs
-    doubles: dict[str, Any] = {"learner": partial(_CountingLearner, _schedule(preset, learner_epochs))}
-    if "generator" in algorithm(name)._get_param_names():
-        doubles["generator"] = partial(_CountingGenerator, _schedule(preset, preset.generator_epochs))
     classes = sorted({label for _, y in tasks for label in np.unique(y).tolist()})
+    doubles = _doubles(name, preset)
     if "exemplars" in algorithm(name)._get_param_names():
         outputs = max(preset.n_classes, len(classes))
         preset = replace(preset, exemplars=room(Blueprint(preset, shape), outputs))
-    model = algorithm(name)(preset, listen=note, random_state=0, **doubles)
-    for task, y in tasks:
-        model.partial_fit(np.zeros((len(y), 1)), y, classes=classes, task=task)
-    if isinstance(model, GenerativeClassifier):
-        model.sleep()
-    return epochs
+    return _stages(algorithm(name)(preset, random_state=0, **doubles), tasks, classes, math.prod(shape))
+
+
+def next_stages(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
+    """What new tasks of so many rows each, and then a sleep, will train in a memory that has learnt.
+
+    Each brings a class of its own, so that it cannot be recognised as an old one.
+    """
+    about, state = described(model)
+    about["learnt"] |= {"shape": [1], "closed": False, "n_fixed": 0}
+    state["scaling"] = {"low": torch.tensor(0.0), "high": torch.tensor(1.0)}
+    if "room" in state:
+        about["parameters"] |= {"exemplars": state["room"]}
+    doubles = _doubles(about["algorithm"], model._options())
+    counting = restored(
+        {**about, "features": 1, "feature_names": []}, _narrow(state), device="cpu", **doubles
+    )
+    last = max(about["learnt"]["labels"])
+    tasks = [
+        (f"next task {n}", np.full(size, f"{last}+{n}" if isinstance(last, str) else last + n))
+        for n, size in enumerate(sizes, start=1)
+    ]
+    return _stages(counting, tasks, None, math.prod(model.learnt_.shape))
+
+
+def steps(epoch: EpochDone, batch_size: int) -> int:
+    """Optimiser steps of an epoch."""
+    return math.ceil(epoch.samples / batch_size)
 
 
 def cost(epoch: EpochDone, preset: Preset, shape: tuple[int, ...]) -> float:
@@ -82,88 +116,58 @@ def _products(shape: tuple[int, ...], kernels: tuple[int, ...], size: int, layer
     return total + sum(a * b for a, b in itertools.pairwise((height * width * kernels[-1], *layers)))
 
 
-def _schedule(preset: Preset, epochs: int) -> Schedule:
-    return Schedule(epochs=epochs, batch_size=preset.batch_size, min_steps=preset.min_steps)
+def _doubles(name: str, preset: Preset) -> dict[str, Any]:
+    """The networks that count, in the place of an algorithm's own."""
+
+    def schedule(epochs: int) -> Schedule:
+        return Schedule(epochs=epochs, batch_size=preset.batch_size, min_steps=preset.min_steps)
+
+    learner_epochs = preset.joint_epochs if name == "joint" else preset.learner_epochs
+    doubles: dict[str, Any] = {"learner": partial(CountingLearner, schedule(learner_epochs))}
+    if "generator" in algorithm(name)._get_param_names():
+        doubles["generator"] = partial(CountingGenerator, schedule(preset.generator_epochs))
+    return doubles
 
 
-class _Counting:
-    """Trains nothing and says what it would have trained."""
+def _stages(
+    model: ContinualClassifier, tasks: Sequence[tuple[str, Any]], classes: list[Any] | None, width: int
+) -> list[Stage]:
+    """Let a model of counting networks learn and sleep."""
+    stages: list[Stage] = []
+    awake = (
+        set(model.awake_tasks())
+        if isinstance(model, DualClassifier) and model.__sklearn_is_fitted__()
+        else set()
+    )
 
-    network: str
+    def hear(event: Event) -> None:
+        if isinstance(event, EpochDone):
+            stages[-1].epochs.append(event)
+        elif isinstance(event, SleepBegan):
+            awake.clear()
+            stages.append(Stage("sleep", event.tasks, [], 0, stages[-1].rows if stages else 0))
 
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule = schedule
-
-    def _count(self, n: int, listen: Listener) -> None:
-        epochs = self._schedule.epochs_for(n)
-        for epoch in range(1, epochs + 1):
-            listen(EpochDone(self.network, epoch, epochs, n, math.nan))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        pass
-
-
-class _CountingGenerator(_Counting):
-    network = "generator"
-
-    def __init__(self, schedule: Schedule, shape: tuple[int, ...], role: Role, rng: torch.Generator) -> None:
-        super().__init__(schedule)
-
-    def fit(self, x: Tensor, rng: torch.Generator, listen: Listener) -> None:
-        self._count(len(x), listen)
-
-    def sample(self, n: int, rng: torch.Generator) -> Tensor:
-        return torch.zeros(n, 1)
-
-    def reconstruct(self, x: Tensor) -> Tensor:
-        return x
-
-    def reconstruction_loss(self, x: Tensor) -> Tensor:
-        return torch.zeros(len(x))
+    model.listen = hear
+    for task, y in tasks:
+        awake.add(task)
+        stages.append(Stage("learn", (task,), [], len(awake)))
+        model.partial_fit(np.zeros((len(y), 1)), y, classes=classes, task=task)
+        stages[-1].rows = _row_bytes(model, width)
+    if isinstance(model, GenerativeClassifier):
+        model.sleep()
+    return stages
 
 
-class _CountingLearner(_Counting):
-    network = "learner"
+def _row_bytes(model: ContinualClassifier, width: int) -> int:
+    """Bytes of the rows kept, were they as wide as real ones."""
+    kept = tensors_in(model.learnt_.memory.state().get("rows"))
+    return sum(x.numel() * x.element_size() * (width if x.ndim == 2 else 1) for _, x in kept)
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        shape: tuple[int, ...],
-        n_classes: int,
-        role: Role,
-        rng: torch.Generator,
-    ) -> None:
-        super().__init__(schedule)
-        self._n_classes = n_classes
 
-    def fit(self, samples: Samples, rng: torch.Generator, listen: Listener) -> None:
-        self._count(len(samples), listen)
-
-    def train_with(
-        self,
-        loss: Loss,
-        data: tuple[Tensor, ...],
-        rng: torch.Generator,
-        listen: Listener,
-        step: Step = RMSProp.step,
-        also: Sequence[Tensor] = (),
-    ) -> None:
-        self._count(len(data[0]), listen)
-
-    def __call__(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
-        return torch.zeros(len(x), self._n_classes)
-
-    def features(self, x: Tensor) -> Tensor:
-        return torch.zeros(len(x), 1)
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        return iter(())
-
-    def probabilities(self, x: Tensor) -> Tensor:
-        return torch.zeros(len(x), self._n_classes)
-
-    def grow(self, n_classes: int, rng: torch.Generator) -> None:
-        self._n_classes = n_classes
+def _narrow(state: Any, key: str = "") -> Any:
+    """A state without what belongs to weights, and with rows of one value."""
+    if isinstance(state, dict):
+        return {name: _narrow(child, name) for name, child in state.items()}
+    if isinstance(state, list):
+        return [_narrow(child) for child in state if not isinstance(child, torch.Tensor)]
+    return state[:, :1] if isinstance(state, torch.Tensor) and key == "x" else state

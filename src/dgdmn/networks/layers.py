@@ -57,7 +57,7 @@ class ToImage(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, h · w · c) → (n, c, h, w)."""
-        return x.reshape(len(x), *self.shape).permute(0, 3, 1, 2)
+        return x.reshape(x.shape[0], *self.shape).permute(0, 3, 1, 2)
 
 
 class ToRows(nn.Module):

@@ -13,7 +13,6 @@ from dgdmn.events import Listener
 from dgdmn.networks.layers import ToImage, ToRows, convolution, dense, image_shape, upconvolution
 from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
 
-
 _WIDEST = 20.0
 """Largest log-variance of a latent, e²⁰: far above any that is learnt, far below what overflows."""
 

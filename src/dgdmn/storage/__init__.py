@@ -1,6 +1,16 @@
 """What a memory has learnt as plain values, and as a directory on disk."""
 
-from dgdmn.storage.directory import FORMAT, holds_memory, read, read_about, write
+from dgdmn.storage.directory import FORMAT, check_place, holds_memory, read, read_about, write
 from dgdmn.storage.tree import State, bytes_in, tensors_in
 
-__all__ = ["FORMAT", "State", "bytes_in", "holds_memory", "read", "read_about", "tensors_in", "write"]
+__all__ = [
+    "FORMAT",
+    "State",
+    "bytes_in",
+    "check_place",
+    "holds_memory",
+    "read",
+    "read_about",
+    "tensors_in",
+    "write",
+]

@@ -34,7 +34,7 @@ _TENSOR_FILE = re.compile(r"[0-9a-f]{64}\.safetensors")
 
 def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
     """Save a state and what is known about it; an older memory there is replaced by a whole new one."""
-    _check_place(directory)
+    check_place(directory)
     groups: dict[str, dict[str, Tensor]] = {}
     for path, tensor in tensors_in(state):
         group = groups.setdefault(_group(path), {})
@@ -90,7 +90,8 @@ def holds_memory(directory: Path) -> bool:
     return (directory / MANIFEST).is_file()
 
 
-def _check_place(directory: Path) -> None:
+def check_place(directory: Path) -> None:
+    """Refuse to save where something else is."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; a memory is saved as a directory")
     if directory.is_dir() and not holds_memory(directory):
@@ -151,7 +152,9 @@ def _with_tensors(tree: Any, tensors: dict[str, Tensor]) -> Any:
 
 def _manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
-    if not path.exists():
+    with os_errors("read", path):
+        found = path.exists()
+    if not found:
         raise DgdmnError(f"{directory} holds no memory: there is no {MANIFEST} in it")
     content = _content(path, LARGEST_MANIFEST)
     try:
