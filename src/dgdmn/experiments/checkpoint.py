@@ -72,7 +72,7 @@ class Checkpoints:
 
     def latest(self) -> Progress | None:
         """The newest whole checkpoint; a damaged one is passed over with a warning."""
-        for path in sorted(self._directory.glob("[0-9]*"), reverse=True):
+        for path in reversed(self._saved()):
             try:
                 return _read(path)
             except DgdmnError as error:
@@ -126,15 +126,20 @@ class Checkpoints:
     def _save(self, trainings: list[list[Tensor]], epoch: int) -> None:
         assert self._model is not None
         about, model = described(self._model) if self._model.__sklearn_is_fitted__() else ({}, {})
-        older = sorted(self._directory.glob("[0-9]*"))
-        for path in [path for path in older if not storage.holds_memory(path)]:  # a save that was cut short
-            shutil.rmtree(path, ignore_errors=True)
-            older.remove(path)
+        older = self._saved()
         number = int(older[-1].name) + 1 if older else 1
         noted = {"steps": self._steps, "epoch": epoch, "counters": self._count(), "memory": about}
         storage.write(self._directory / f"{number:06d}", noted, {"model": model, "trainings": trainings})
         for path in older[:-1]:  # one before the newest stays: the newest might be damaged
             shutil.rmtree(path, ignore_errors=True)
+
+    def _saved(self) -> list[Path]:
+        """The checkpoints there are, oldest first; what a kill cut short is none, and goes."""
+        found = sorted(self._directory.glob("[0-9]*"))
+        whole = [path for path in found if storage.holds_memory(path)]
+        for path in set(found) - set(whole):
+            shutil.rmtree(path, ignore_errors=True)
+        return whole
 
 
 _ALL = 1 << 62

@@ -48,6 +48,7 @@ def execute(
     stream = streams.load(spec.dataset, seed=spec.seed, validation=validation)
     record = recorded(spec, out)
     if record is not None and record.complete:
+        Checkpoints(directory / "checkpoints").clear()  # a kill may have come between the summary and this
         return record
     for number in spec.revise:
         if not 1 <= number <= len(stream):
