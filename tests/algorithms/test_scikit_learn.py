@@ -23,11 +23,22 @@ QUICK = Preset(
 )  # fmt: skip
 
 
-@parametrize_with_checks(
-    [kind(QUICK, random_state=0, threads=1) for kind in map(algorithm, ALGORITHMS)],
-    expected_failed_checks=lambda estimator: EXPECTED,
-)
+KINDS = ("nn", "joint", "icarl", "dgr", "dgdmn")  # the others are made of the same parts
+
+
+def checks(names):
+    made = [algorithm(name)(QUICK, random_state=0, threads=1) for name in names]
+    return parametrize_with_checks(made, expected_failed_checks=lambda estimator: EXPECTED)
+
+
+@checks(KINDS)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@checks([name for name in ALGORITHMS if name not in KINDS])
+def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
 
 
