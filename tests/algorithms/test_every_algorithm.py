@@ -102,6 +102,9 @@ def _bad(tasks):
     ["label outside classes", "classes changed", "another kind of label", "wrong width", "wrong height", "flat rows",
      "NaN", "infinity", "empty", "lengths differ", "no values", "regression target"],
 )  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["nn", "gem", "dgdmn", "joint"]
+)  # calls are checked before any memory sees them
 def test_a_refused_call_leaves_no_trace(name, make, tasks, mistake):
     model, twin = make(name), make(name)
     for each in (model, twin):

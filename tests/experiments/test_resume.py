@@ -84,7 +84,12 @@ def check_same(record, whole):
     assert not (record.directory / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+SOON = ("nn", "si", "er", "dgdmn", "dgdmn-recog")
+QUICK_FIRST = [pytest.param(name, marks=() if name in SOON else pytest.mark.slow) for name in ALGORITHMS]
+"""Every algorithm; those that differ in what they keep between two steps in the quick suite too."""
+
+
+@pytest.mark.parametrize("name", QUICK_FIRST)
 def test_an_interrupted_run_has_the_same_bits(name, tmp_path, uninterrupted):
     places, kept = tmp_path / spec(name).name / "checkpoints", []
     look = lambda: kept.append(len(list(places.glob("*"))))  # noqa: E731
@@ -122,7 +127,7 @@ def kept_rows(place, rows):
     return find_rows([files, storage.read(place)], np.concatenate(rows))
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", QUICK_FIRST)
 def test_checkpoints_hold_no_row_unless_the_algorithm_does(name, tmp_path, monkeypatch):
     given, learn = [], ContinualClassifier.partial_fit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import resource
@@ -78,6 +79,7 @@ class Counted:
     train_seconds: float = 0.0
     evaluate_seconds: float = 0.0
     samples_trained: int = 0
+    steps_trained: int = 0
     sleeps: int = 0
     work_done: float = 0.0
     rows: int = 0
@@ -153,6 +155,7 @@ class _Run:
         extra = {}
         if isinstance(event, EpochDone):
             self.count.samples_trained += event.samples
+            self.count.steps_trained += math.ceil(event.samples / self.spec.options.batch_size)
             self.count.work_done += cost(event, self.spec.options, self.stream.shape)
             extra = {"done": min(1.0, self.count.work_done / self.work)}
         if isinstance(event, SleepEnded):
@@ -215,6 +218,7 @@ class _Run:
             "train_seconds": self.count.train_seconds,
             "evaluate_seconds": self.count.evaluate_seconds,
             "samples_trained": self.count.samples_trained,
+            "steps_trained": self.count.steps_trained,
             "memory_bytes": self.model.memory_bytes(),
             "exemplar_bytes": self.model.exemplar_bytes(),
             "sleeps": self.count.sleeps,
