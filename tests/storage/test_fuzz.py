@@ -207,6 +207,9 @@ HUGE = [
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nowhere else is an address space limited")
+@pytest.mark.skipif(
+    os.environ.get("OMP_NUM_THREADS") != "1", reason="forks, so it needs one thread: see test_sizes.py"
+)
 @pytest.mark.parametrize(("path", "size"), HUGE, ids=lambda value: str(value)[:60])
 def test_a_size_that_is_a_lie_costs_nothing(path, size, place):
     manifest = copy.deepcopy(MANIFEST)
