@@ -137,7 +137,8 @@ def test_bytes_changed_anywhere(place, examples):
         laid_out(place, {**FILES, name: edited(FILES[name], changes)})
         return check(place)
 
-    fuzz(st.tuples(st.sampled_from(sorted(FILES)), edits), examples, attempt)
+    results = fuzz(st.tuples(st.sampled_from(sorted(FILES)), edits), examples, attempt)
+    assert not all(results), "damage is found"
 
 
 def paths(tree, path=()):
