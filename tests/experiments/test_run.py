@@ -28,7 +28,7 @@ def pairs():
         yield pytest.param(dataset, algorithm, marks=() if quick else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("dataset", "algorithm"), pairs())
+@pytest.mark.parametrize(("dataset", "algorithm"), list(pairs()))
 def test_every_algorithm_runs_on_every_stream(tmp_path, dataset, algorithm):
     if dataset != "embedded" and not os.environ.get("DGDMN_DATA"):
         pytest.skip("DGDMN_DATA names no directory with the real datasets")
