@@ -14,6 +14,9 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 run: install
 	$(BIN)/dgdmn run digits --algorithm dgdmn nn joint --preset paper --fallback embedded
 
+# Two workers on two cores, so a torch thread for each: more would wait for each other.
+test test-all: export OMP_NUM_THREADS = 1
+
 test: install
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
