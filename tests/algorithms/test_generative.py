@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from dgdmn import DGDMN, DGR, NN, DGDMNRecog
 from dgdmn.errors import DgdmnError, UsageError
@@ -30,13 +31,34 @@ def test_dreams_repeat_and_touch_no_global_generator():
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
-@pytest.mark.parametrize("ask", ["sample", "reconstruct", "predict_long_term"])
+@pytest.mark.parametrize("ask", ["sample", "reconstruct", "predict_long_term", "latents"])
 def test_a_long_term_memory_that_never_slept_says_so(ask):
     model = DGDMN(random_state=0, min_steps=5, n_stm=3).partial_fit(TABLE, LABELS, task="a")
     with pytest.raises(UsageError, match="knows nothing yet"):
         getattr(model, ask)(*([2] if ask == "sample" else [TABLE]))
     model.sleep()
     getattr(model, ask)(*([2] if ask == "sample" else [TABLE]))
+
+
+@pytest.mark.parametrize("estimator", [DGR, DGDMN, DGDMNRecog])
+def test_latents_are_the_long_term_memorys_encoding_of_scaled_rows(estimator):
+    model = estimator(random_state=0, value_range=(-10, 10), min_steps=5, latent=3).fit(TABLE, LABELS)
+    assert model.has_latents()
+    found = model.latents(TABLE)
+    assert (found.dtype, found.shape) == (np.float32, (180, 3))
+    encoder = model._long_term(model.learnt_).generator
+    rows = torch.from_numpy(((TABLE + 10) / 20).astype(np.float32))
+    np.testing.assert_allclose(found, encoder.encode(rows)[0].detach(), atol=1e-5)
+
+
+def test_a_generator_without_latents_says_so(doubles):
+    made = doubles()
+    model = DGR(random_state=0, generator=made.generator, learner=made.learner).fit(TABLE, LABELS)
+    assert not model.has_latents()
+    with pytest.raises(
+        UsageError, match="generator StoringGenerator has no latents; give it a method latents"
+    ):
+        model.latents(TABLE)
 
 
 def test_the_first_of_single_class_tasks_is_not_lost_without_classes():

@@ -40,6 +40,9 @@ def test_every_algorithm_runs_on_every_stream(tmp_path, dataset, algorithm):
     assert (record.accuracy_ltm is None) == (not algorithm.startswith("dg"))
     assert record.summary["memory_bytes"] > record.summary["exemplar_bytes"] >= 0
     assert record.summary["peak_rss_mb"] > 0
+    intact = record.artefact("resilience")["noise_accuracy"][0]
+    assert intact == pytest.approx(record.summary["acc"]), "so few rows are tested that they are all of them"
+    assert {"latents", "reconstructions"} <= set(record.artefacts) or not algorithm.startswith("dg")
 
 
 def test_the_ltm_row_is_empty_until_the_first_sleep(tmp_path):
@@ -64,8 +67,8 @@ def test_the_same_seed_gives_the_same_bits(tmp_path):
     other = execute(replace(spec(), seed=1), tmp_path / "c")
     assert (first.directory / "accuracy.csv").read_bytes() == (second.directory / "accuracy.csv").read_bytes()
     dreams = [record.artefact("dreams-010")["x"] for record in (first, second, other)]
-    assert (dreams[0] == dreams[1]).all()
-    assert not (dreams[0] == dreams[2]).all()
+    assert np.array_equal(dreams[0], dreams[1])
+    assert not np.array_equal(dreams[0], dreams[2])
 
 
 def test_another_computation_in_the_directory_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import torch
 
 from dgdmn.events import ignore
 from dgdmn.networks.training import Schedule
-from dgdmn.networks.vae import VAE
+from dgdmn.networks.vae import VAE, Encoder
 
 
 def rng(seed=0):
@@ -87,6 +87,15 @@ def test_a_dream_decodes_the_prior():
     np.testing.assert_allclose(
         network.sample(5, rng(3)), 1 / (1 + np.exp(-forward(network.decoder, z))), rtol=1e-5
     )
+
+
+def test_latents_are_the_means_of_q():
+    network, x = vae(), inputs(5, 3)
+    mean = forward(network.encoder, x.numpy().astype(float))[:, :2]
+    found = network.latents(x)
+    np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6)
+    assert not found.requires_grad
+    assert isinstance(network, Encoder)
 
 
 @pytest.mark.parametrize("shape", [(9, 7, 3), (9, 7), (28, 28), (5, 5, 1), (16,)])

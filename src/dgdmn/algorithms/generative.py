@@ -18,6 +18,7 @@ from dgdmn.errors import UsageError
 from dgdmn.events import ignore
 from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.networks.generator import GeneratorFactory
+from dgdmn.networks.vae import Encoder
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -79,6 +80,24 @@ class GenerativeClassifier(ContinualClassifier):
             x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
             rows = long_term.generator.reconstruct(x)
         return learnt.scaling.invert(rows.cpu().numpy(), learnt.shape)
+
+    def has_latents(self) -> bool:
+        """Whether the long-term memory's generator has a latent space; one of your own may have none."""
+        check_is_fitted(self)
+        return isinstance(self._long_term(self.learnt_).generator, Encoder)
+
+    def latents(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Where X lies in the long-term memory's latent space: the means of q(z | x), shape (n, latent)."""
+        learnt, long_term = self._consolidated()
+        generator = long_term.generator
+        if not isinstance(generator, Encoder):
+            raise UsageError(
+                f"generator {type(generator).__name__} has no latents; give it a method latents(x), or use ours"
+            )
+        with using_threads(self.threads):
+            x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
+            z: NDArray[np.float32] = generator.latents(x).cpu().numpy()
+        return z
 
     def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
         """The labels that the long-term memory alone would give."""

@@ -44,6 +44,8 @@ class Run:
     """`validation` tests on a tenth cut from the training data, so that nobody tunes on the test set."""
     revise: tuple[int, ...] = ()
     """Tasks, counted from 1, that come once more at the end, as `--revise 1 6` in appendix A."""
+    together: bool = False
+    """All tasks at once, as one: the paper's joint training of a memory."""
     jobs: int = 0
     """Runs at a time; 0: as many as there are cores."""
     threads: int = 0
@@ -151,6 +153,7 @@ def _check(args: Run) -> None:
             raise UsageError(f"{name} is {value}; it must be at least 0")
     if args.out.exists() and not args.out.is_dir():
         raise UsageError(f"--out {args.out} is a file; name a directory")
+    _specs(args)  # a run refuses what cannot go together, here before its data is fetched
 
 
 def _with_data(args: Run) -> Run:
@@ -194,6 +197,7 @@ def _specs(args: Run) -> list[RunSpec]:
             seed,
             args.evaluate_on,
             args.revise,
+            args.together,
             args.device,
             threads,
         )
@@ -220,6 +224,7 @@ def _config_text(args: Run) -> str:
         f"seed = {list(args.seed)}",
         f'evaluate_on = "{args.evaluate_on}"',
         f"revise = {list(args.revise)}",
+        f"together = {str(args.together).lower()}",
         "",
         "[options]",
     ]

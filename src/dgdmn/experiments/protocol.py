@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,13 @@ def learn_stream(
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
         yield evaluate(model, step, task.name, tests)
+
+
+def joined(tasks: Iterable[Task]) -> Task:
+    """All rows to learn as one task, in the order they come, under the name of the last."""
+    parts = list(tasks)
+    x, y = (np.concatenate([getattr(task.train, name) for task in parts]) for name in ("x", "y"))
+    return replace(parts[-1], train=Rows(x, y))
 
 
 def evaluate(model: ContinualClassifier, step: int, task: str, tests: dict[str, Rows]) -> Evaluated:

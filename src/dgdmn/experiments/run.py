@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from dgdmn import __version__, metrics, streams
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.base import check_device
-from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.errors import UsageError
 from dgdmn.events import EpochDone, Event, SleepEnded
+from dgdmn.experiments.artefacts import Artefacts
 from dgdmn.experiments.checkpoint import EVERY, Checkpoints, Progress
 from dgdmn.experiments.plan import cost, planned_epochs
-from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, Recognised, StepEnded, learn_stream
+from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, Recognised, StepEnded, joined, learn_stream
 from dgdmn.experiments.spec import RunSpec, recorded
 from dgdmn.networks.training import kept_by
 from dgdmn.records import RunRecord, RunWriter, locked
@@ -101,11 +101,12 @@ class _Run:
         self.count = replace(Counted(), **progress.counters)
         self.to_skip, self.count.told = self.count.told, 0
         self.tests, labels = self._look_ahead()
-        plan = planned_epochs(spec.algorithm, spec.options, labels, stream.shape)
+        self.artefacts = Artefacts(writer, self.tests, spec.seed)
+        plan = planned_epochs(spec.algorithm, spec.trained_with(), labels, stream.shape)
         self.work = sum(cost(epoch, spec.options, stream.shape) for epoch in plan)
         made = progress.revived(device=spec.device, listen=self._hear)
         self.model = made or algorithm(spec.algorithm)(
-            spec.options, random_state=spec.seed, device=spec.device, listen=self._hear
+            spec.trained_with(), random_state=spec.seed, device=spec.device, listen=self._hear
         )
 
     def go(self) -> None:
@@ -121,19 +122,26 @@ class _Run:
                     "evaluate_seconds" if isinstance(event, Evaluated | Recognised) else "train_seconds"
                 )
                 self._record(event)
-        self._keep_reconstructions()
+        self.artefacts.at_end(self.model)
+        self._spend("evaluate_seconds")
         self.writer.summary(self._summary())
         self.keeper.clear()
 
     def _look_ahead(self) -> tuple[dict[str, Rows], list[tuple[str, NDArray[Any]]]]:
         """The rows to test on, and the labels to plan with."""
         tests, labels = {}, []
-        for task in self._tasks():
+        for task in self._each():
             tests[task.name] = task.test if task.validation is None else task.validation
             labels.append((task.name, task.train.y))
+        if self.spec.together:
+            labels = [(labels[-1][0], np.concatenate([y for _, y in labels]))]
         return tests, labels
 
     def _tasks(self) -> Iterator[Task]:
+        """What is learnt: one task after the other, or all of them as one."""
+        return iter([joined(self._each())]) if self.spec.together else self._each()
+
+    def _each(self) -> Iterator[Task]:
         """The stream, then the tasks to be revised, cut to size where the preset says so."""
         for index in (*range(len(self.stream)), *(number - 1 for number in self.spec.revise)):
             yield self._few(self.stream[index])
@@ -174,7 +182,8 @@ class _Run:
     def _record(self, event: ProtocolEvent) -> None:
         self._tell(event)
         if isinstance(event, Evaluated):
-            self._keep_dreams(event.step)
+            self.artefacts.dreams(self.model, event.step)
+            self._spend("evaluate_seconds")
             self.writer.row("accuracy", event.task, event.accuracy, step=event.step)
             if event.accuracy_ltm is not None:
                 self.writer.row("accuracy_ltm", event.task, event.accuracy_ltm, step=event.step)
@@ -193,19 +202,6 @@ class _Run:
         """All that is counted, at an epoch's end or between two tasks."""
         self._spend("train_seconds")
         return asdict(self.count)
-
-    def _keep_dreams(self, step: int) -> None:
-        """What the long-term memory dreams of, each time it has just consolidated."""
-        model = self.model
-        if isinstance(model, GenerativeClassifier) and not model.awake_tasks():
-            x, y = model.sample(128, random_state=self.spec.seed)
-            self.writer.artefact(f"dreams-{step:03d}", x=_bytes(x), y=y)
-
-    def _keep_reconstructions(self) -> None:
-        if isinstance(self.model, GenerativeClassifier):
-            some = np.concatenate([rows.x[:4] for rows in self.tests.values()])
-            seen = self.model.reconstruct(some)
-            self.writer.artefact("reconstructions", x=_bytes(some), reconstructed=_bytes(seen))
 
     def _summary(self) -> dict[str, Any]:
         record = RunRecord.read(self.writer.directory)
@@ -251,10 +247,6 @@ def _config(spec: RunSpec, stream: TaskStream) -> dict[str, Any]:
 def _peak_rss_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-
-
-def _bytes(x: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.asarray(np.round(np.clip(x, 0, 1) * 255), dtype=np.uint8)
 
 
 def _snake(name: str) -> str:

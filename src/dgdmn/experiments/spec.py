@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,8 +25,16 @@ class RunSpec:
     evaluate_on: Literal["test", "validation"] = "test"
     revise: tuple[int, ...] = ()
     """Tasks, counted from 1, that come once more after the whole stream (appendix A, revision)."""
+    together: bool = False
+    """All tasks at once, as one: the paper's joint training of a memory. Tests stay one for each task."""
     device: str = "cpu"
     threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.together and self.revise:
+            raise UsageError(
+                f"revise names task {self.revise[0]}, but together has all tasks at once: leave one of them out"
+            )
 
     @classmethod
     def of(cls, record: RunRecord) -> RunSpec:
@@ -45,6 +53,7 @@ class RunSpec:
                 int(config["seed"]),
                 config["evaluate_on"],
                 tuple(config.get("revise", ())),
+                bool(config.get("together", False)),
                 config["device"],
                 int(config["threads"]),
             )
@@ -57,14 +66,25 @@ class RunSpec:
         changes = [f"{key}-{_short(value)}" for key, value in self.changes().items()]
         on = ["on-validation"] if self.evaluate_on == "validation" else []
         again = [f"revise-{_short(list(self.revise))}"] if self.revise else []
-        return run_name(
-            self.dataset, self.algorithm, "-".join([self.preset, *changes, *again, *on]), self.seed
-        )
+        at_once = ["together"] if self.together else []
+        parts = [self.preset, *changes, *again, *at_once, *on]
+        return run_name(self.dataset, self.algorithm, "-".join(parts), self.seed)
 
     def changes(self) -> dict[str, Any]:
         """The options that are not the preset's."""
         base = presets.as_dict(presets.preset(self.preset, self.dataset))
         return {key: value for key, value in presets.as_dict(self.options).items() if value != base[key]}
+
+    def trained_with(self) -> Preset:
+        """The options as the algorithm gets them.
+
+        Together, "all classifiers were provided 20 epochs of training when trained jointly" (appendix B), so
+        `learner_epochs` is `joint_epochs`; generators have the same epochs "regardless of the task". A
+        short-term memory sleeps after its only task.
+        """
+        if not self.together:
+            return self.options
+        return replace(self.options, learner_epochs=self.options.joint_epochs, n_stm=1)
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for a recorded run to be this one."""
@@ -75,6 +95,7 @@ class RunSpec:
             "seed": self.seed,
             "evaluate_on": self.evaluate_on,
             "revise": list(self.revise),
+            "together": self.together,
             "options": presets.as_dict(self.options),
         }
 
@@ -85,7 +106,8 @@ def recorded(spec: RunSpec, out: Path) -> RunRecord | None:
     if not (directory / "config.json").exists():
         return None
     record = RunRecord.read(directory)
-    theirs_all, changes = _flat(record.config), spec.changes()
+    theirs_all = _flat(record.config)
+    changes = {**spec.changes(), "revise": spec.revise, "together": spec.together}
     for key, ours in _flat(spec.identity()).items():
         if key not in theirs_all and not changes.get(key):
             continue  # an option that came after this run: it had what is now the default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,14 @@ from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
 
 _WIDEST = 20.0
 """Largest log-variance of a latent, e²⁰: far above any that is learnt, far below what overflows."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A generator with a latent space; one of your own may have one too."""
+
+    def latents(self, x: Tensor) -> Tensor:
+        """Where each input lies in it, shape (n, latent)."""
 
 
 class VAE(TrainedNetwork):
@@ -77,6 +85,10 @@ class VAE(TrainedNetwork):
     def reconstruct(self, x: Tensor) -> Tensor:
         """Decode the mean of q(z | x)."""
         return in_batches(lambda part: self.decode(self.encode(part)[0]).sigmoid(), x)
+
+    def latents(self, x: Tensor) -> Tensor:
+        """The mean of q(z | x), shape (n, latent)."""
+        return in_batches(lambda part: self.encode(part)[0], x)
 
     def reconstruction_loss(self, x: Tensor) -> Tensor:
         """−log p(x | z) at the mean of q(z | x), in nats, shape (n,)."""
