@@ -27,8 +27,8 @@ _WHERE = {"stm": "short-term memory", "ltm": "long-term memory", "": "network"}
 class _Line:
     """What is known of one run, from the events it has written so far."""
 
-    def __init__(self, directory: Path, revised: int) -> None:
-        self._revised = revised
+    def __init__(self, directory: Path, spec: RunSpec) -> None:
+        self._spec = spec
         self._path = directory / "events.jsonl"
         self._old = self._path.stat().st_ino if self._path.exists() else None
         self._offset = 0
@@ -71,7 +71,12 @@ class _Line:
         elif kind == "sleep_began":
             self.doing, self.part = f"asleep: {event['dreams']:,} dreams", 0.0
         elif kind == "evaluated":
-            self.tasks = len(event["accuracy"]) + self._revised
+            self.tasks = 1 if self._spec.together else len(event["accuracy"]) + len(self._spec.revise)
+
+    def seen(self, event: dict[str, Any]) -> list[float]:
+        """The accuracies on the tasks learnt so far: on all, when they come again or came together."""
+        accuracy: list[float] = event["accuracy"]
+        return accuracy if self._spec.together else accuracy[: event["step"]]
 
     def seconds_left(self) -> float | None:
         here = self.done - (self._before or 0.0)  # what an earlier attempt did took none of this one's time
@@ -84,7 +89,7 @@ class Display:
     """Draws the runs while they go: bars in a terminal, a line for each task learnt elsewhere."""
 
     def __init__(self, out: Path, specs: Sequence[RunSpec]) -> None:
-        self._lines = {spec.name: _Line(out / spec.name, len(spec.revise)) for spec in specs}
+        self._lines = {spec.name: _Line(out / spec.name, spec) for spec in specs}
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
 
@@ -110,12 +115,11 @@ class Display:
             self._live.update(self._table(), refresh=True)
 
     def _say(self, name: str, line: _Line, event: dict[str, Any]) -> None:
-        seen = event["accuracy"][: event["step"]]  # all, when tasks come again
         left = line.seconds_left()
         tail = f", about {_duration(left)} left" if left and line.done < 1 else ""
         sys.stderr.write(
             f"{name}: task {event['step']}/{line.tasks} ({event['task']}) learnt, "
-            f"accuracy on tasks seen {np.mean(seen):.3f}, {line.done:.0%} done{tail}\n"
+            f"accuracy on tasks seen {np.mean(line.seen(event)):.3f}, {line.done:.0%} done{tail}\n"
         )
         sys.stderr.flush()
 
@@ -148,7 +152,8 @@ def print_results(out: Path, specs: Sequence[RunSpec]) -> None:
     )
     for heading in ("algorithm", "ACC", "BWT", "ACC, LTM alone", "minutes"):
         table.add_column(heading, justify="left" if heading == "algorithm" else "right")
-    with_paper = any(published(spec.algorithm, spec.dataset) for spec in specs)
+    compared = not (specs[0].together or specs[0].revise)  # the paper's tables are of streams met once
+    with_paper = compared and any(published(spec.algorithm, spec.dataset) for spec in specs)
     for heading in ("paper's ACC", "paper's BWT") if with_paper else ():
         table.add_column(heading, justify="right")
     for algorithm in dict.fromkeys(spec.algorithm for spec in specs):
