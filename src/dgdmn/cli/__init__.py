@@ -11,6 +11,8 @@ from dgdmn.errors import DgdmnError, UsageError, suggestion
 VERBS = {
     "run": "learn a stream of tasks, test after each, record everything",
     "resume": "go on with runs that were interrupted",
+    "report": "show runs as one page, and their figures as files",
+    "watch": "follow runs in the browser while they go",
     "learn": "teach a memory on disk one more task of your own data",
     "predict": "ask a memory on disk for the labels of rows",
     "inspect": "tell what a memory on disk knows, and what its next task will cost",

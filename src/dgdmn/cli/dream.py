@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from dgdmn.cli.memories import MemoryPath, opened
 from dgdmn.cli.run import parse
-from dgdmn.cli.wording import counted
 from dgdmn.errors import UsageError
+from dgdmn.wording import counted
 
 if TYPE_CHECKING:  # torch and numpy wait until the arguments are parsed, so that --help is quick
     import numpy as np

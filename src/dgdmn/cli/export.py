@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dgdmn.cli.memories import MemoryPath, opened
 from dgdmn.cli.run import parse
-from dgdmn.cli.wording import listed, size
 from dgdmn.errors import UsageError
+from dgdmn.wording import listed, size
 
 
 @dataclass(frozen=True)

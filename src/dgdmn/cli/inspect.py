@@ -11,8 +11,8 @@ import tyro
 
 from dgdmn.cli.memories import MemoryPath, Met, Notes, mean_rows, opened
 from dgdmn.cli.run import parse
-from dgdmn.cli.wording import counted, duration, listed, size
 from dgdmn.errors import UsageError
+from dgdmn.wording import counted, duration, listed, size
 
 if TYPE_CHECKING:  # torch and numpy wait until the arguments are parsed, so that --help is quick
     from dgdmn.algorithms.base import ContinualClassifier

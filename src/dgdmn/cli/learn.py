@@ -14,9 +14,9 @@ from dgdmn.algorithms import check_name
 from dgdmn.cli.memories import MemoryPath, Notes, held, kept, opened
 from dgdmn.cli.rows import DataPath, check_shape, plainly, rows_of
 from dgdmn.cli.run import parse
-from dgdmn.cli.wording import counted, duration, listed
 from dgdmn.errors import Interrupted, UsageError
 from dgdmn.presets import Preset, preset
+from dgdmn.wording import counted, duration, listed
 
 if TYPE_CHECKING:  # torch and numpy wait until the arguments are parsed, so that --help is quick
     from dgdmn.algorithms.base import ContinualClassifier

@@ -14,9 +14,9 @@ import tyro
 from dgdmn.algorithms import algorithm, check_name
 from dgdmn.cli.memories import mean_rows, opened
 from dgdmn.cli.run import parse
-from dgdmn.cli.wording import counted, duration, listed, size
 from dgdmn.errors import UsageError, suggestion
 from dgdmn.presets import PAPER, Preset, preset
+from dgdmn.wording import counted, duration, listed, size
 
 if TYPE_CHECKING:  # torch and numpy wait until the arguments are parsed, so that --help is quick
     from dgdmn.experiments.plan import Stage

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from dgdmn.cli.memories import MemoryPath, known_tasks, opened
 from dgdmn.cli.rows import DataPath, check_shape, plainly, rows_of
 from dgdmn.cli.run import parse
-from dgdmn.cli.wording import counted, listed
 from dgdmn.errors import UsageError, suggestion
+from dgdmn.wording import counted, listed
 
 if TYPE_CHECKING:  # torch and numpy wait until the arguments are parsed, so that --help is quick
     from numpy.typing import NDArray

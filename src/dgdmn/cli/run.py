@@ -75,8 +75,19 @@ def main(arguments: list[str], debug: bool = False) -> int:
     with Display(args.out, unfinished) as display:
         failures = run_all(unfinished, args.out, _jobs(args), display.look)
     failed = {failure.run for failure in failures}
-    print_results(args.out, [spec for spec in specs if spec.name not in failed])
+    done = [spec for spec in specs if spec.name not in failed]
+    print_results(args.out, done)
+    _write_report(args.out, done)
     return report(failures, debug)
+
+
+def _write_report(out: Path, specs: list[RunSpec]) -> None:
+    """One page on these runs, without figures as files, which take longer; `dgdmn report` makes those."""
+    from dgdmn.report import write_report
+
+    if specs:
+        write_report([out / spec.name for spec in specs], out / "report.html", None)
+        sys.stdout.write(f"to look at: {out / 'report.html'}\n")
 
 
 def _parse(arguments: list[str]) -> Run:

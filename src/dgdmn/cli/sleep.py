@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dgdmn.cli.memories import MemoryPath, held, kept, opened
 from dgdmn.cli.run import parse
-from dgdmn.cli.wording import counted, duration, listed
 from dgdmn.errors import Interrupted, UsageError
+from dgdmn.wording import counted, duration, listed
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 
@@ -26,6 +27,8 @@ def duration(seconds: float) -> str:
     >>> duration(0.04), duration(42), duration(600), duration(9000)
     ('0.0 s', '42 s', '10 min', '2.5 h')
     """
+    if not math.isfinite(seconds):
+        return "–"
     if seconds < 90:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -37,4 +40,6 @@ def size(n: float) -> str:
     >>> size(999), size(2_048_000)
     ('999 B', '2.0 MB')
     """
+    if not math.isfinite(n):
+        return "–"
     return f"{n:.0f} B" if n < 1000 else f"{n / 1e3:.0f} kB" if n < 1e6 else f"{n / 1e6:.1f} MB"

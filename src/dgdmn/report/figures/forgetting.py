@@ -1,0 +1,61 @@
+"""Average accuracy on the tasks seen, all algorithms in the same axes; and the figure on a long stream."""
+
+from collections.abc import Callable, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dgdmn.report import series
+from dgdmn.report.entries import Dataset, Entry, datasets
+from dgdmn.report.figures.canvas import accuracy_axes, add_legend, draw, draw_published, panels
+from dgdmn.report.runs import Run
+from dgdmn.report.words import dataset_name, short
+
+LONG = 20
+"""Tasks from which on a stream is a long one."""
+
+
+def forgetting_curves(runs: Sequence[Run]) -> Figure | None:
+    """A panel for each dataset; runs that revise tasks have a figure of their own."""
+    parts = [dataset for dataset in datasets([run for run in runs if not run.revise]) if dataset.sequential]
+    if not parts:
+        return None
+    figure, axes = panels(len(parts), 2, size=(3.4, 2.4))
+    for dataset, one in zip(parts, axes, strict=True):
+        _compare(one, dataset, "average", series.forgetting)
+        accuracy_axes(one, short(dataset_name(dataset.name), 40), _steps(dataset), y_label="average accuracy")
+    add_legend(figure, axes)
+    return figure
+
+
+def long_stream(runs: Sequence[Run]) -> Figure | None:
+    """Accuracy on all tasks seen, on the last ten, and training time, for one dataset of many tasks."""
+    parts = [dataset for dataset in datasets(runs) if dataset.sequential]
+    if not parts or len(parts[0].sequential[0].first.tasks) < LONG:
+        return None
+    dataset = parts[0]
+    figure, axes = panels(3)
+    _compare(axes[0], dataset, "average", series.forgetting)
+    _compare(axes[1], dataset, "last10", lambda entry: series.forgetting(entry, last=10))
+    _compare(axes[2], dataset, "time", series.training_time)
+    accuracy_axes(axes[0], "tasks seen so far", _steps(dataset))
+    accuracy_axes(axes[1], "last 10 tasks seen", _steps(dataset))
+    axes[2].set(title="training time", xlabel="tasks seen", ylabel="seconds")
+    add_legend(figure, axes)
+    return figure
+
+
+def _steps(dataset: Dataset) -> int:
+    return max(len(run.accuracy) for entry in dataset.sequential for run in entry.runs)
+
+
+def _compare(axes: Axes, dataset: Dataset, what: str, values: Callable[[Entry], tuple[float, ...]]) -> None:
+    for entry in dataset.sequential:
+        y = values(entry)
+        draw(axes, entry, range(1, len(y) + 1), y)
+    curve = series.published(dataset.name, what)
+    plain = {entry.algorithm for entry in dataset.sequential if not entry.setting}
+    for name, y in curve.series.items() if curve else ():
+        # seconds of another machine say nothing about ours
+        if name in plain and what != "time":
+            draw_published(axes, name, curve.x if curve else (), y)

@@ -1,0 +1,51 @@
+"""Runs sorted for comparison."""
+
+import math
+
+from dgdmn.report.entries import datasets, mean_and_error, mean_curve
+from dgdmn.report.runs import read_runs
+
+
+def test_seeds_of_one_algorithm_and_setting_are_one_entry(make_run):
+    paths = [
+        make_run("a", seed=1),
+        make_run("b", seed=0),
+        make_run("c", algorithm="nn"),
+        make_run("d", changes={"kappa": 0.05, "learner_layers": [8, 8]}),
+        make_run("e", together=True),
+        make_run("f", dataset="mine", algorithm="joint"),
+    ]
+    digits, mine = datasets(read_runs(paths)[0])
+    assert [entry.name for entry in digits.entries] == [
+        "NN",
+        "DGDMN",
+        "DGDMN (all tasks together)",
+        "DGDMN (kappa 0.05, learner_layers 8 8)",
+    ]
+    assert [run.seed for run in digits.entries[1].runs] == [0, 1]
+    assert [entry.name for entry in digits.sequential] == [
+        "NN",
+        "DGDMN",
+        "DGDMN (kappa 0.05, learner_layers 8 8)",
+    ]
+    assert [entry.name for entry in mine.entries] == ["Joint"]
+
+
+def test_what_all_share_is_no_part_of_a_name(make_run):
+    paths = [make_run("a", preset="quick"), make_run("b", preset="quick", changes={"kappa": 0.05})]
+    (dataset,) = datasets(read_runs(paths)[0])
+    assert [entry.name for entry in dataset.entries] == ["DGDMN", "DGDMN (kappa 0.05)"]
+    assert [entry.setting for entry in dataset.entries] == ["preset quick", "preset quick, kappa 0.05"]
+
+
+def test_two_streams_of_one_name_share_no_line(make_run):
+    (dataset,) = datasets(read_runs([make_run("a", tasks=3), make_run("b", tasks=4)])[0])
+    assert len(dataset.entries) == 2
+
+
+def test_means_pass_over_what_is_not_known():
+    assert mean_and_error([1.0, math.nan, 3.0]) == (2.0, 1.0)
+    assert all(map(math.isnan, mean_and_error([])))
+    curve = mean_curve([[1.0, 2.0], [3.0], [math.nan, math.nan, math.nan]])
+    assert curve[:2] == (2.0, 2.0)
+    assert math.isnan(curve[2])

@@ -1,0 +1,137 @@
+"""Files: figures a paper can take unchanged, the same bytes again, names that stay in their directory."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import matplotlib as mpl
+import pytest
+from matplotlib.figure import Figure
+
+from dgdmn.disk import replace
+from dgdmn.errors import DgdmnError, UsageError
+from dgdmn.report import figures, write_figures, write_report
+from dgdmn.report.colours import LOOKS
+from dgdmn.report.figures.canvas import style
+from dgdmn.report.runs import read_runs
+
+
+@pytest.fixture
+def runs(make_run):
+    """A little of everything."""
+    options = {"tasks": 3, "side": 4}
+    return read_runs([
+        make_run("dgdmn", **options), make_run("nn", algorithm="nn", **options),
+        make_run("recog", algorithm="dgdmn-recog", **options), make_run("revised", revise=[1], **options),
+        make_run("together", together=True, steps=1, **options),
+    ])[0]  # fmt: skip
+
+
+def test_every_figure_as_svg_and_pdf(runs, tmp_path):
+    before = dict(mpl.rcParams)
+    written = write_figures(runs, tmp_path / "one")
+    assert {path.stem.removeprefix("digits-") for path in written} == {
+        "curves", "curves-ltm", "revision", "forgetting", "resilience", "tsne", "recognition",
+        "dreams-2-dgdmn", "dreams-3-dgdmn-recog", "dreams-5-dgdmn",
+    }  # fmt: skip
+    assert dict(mpl.rcParams) == before
+    for path in written:
+        if path.suffix == ".svg":
+            assert ET.parse(path).getroot().tag.endswith("svg")
+        else:
+            content = path.read_bytes()
+            assert content.startswith(b"%PDF")
+            assert b"/FontFile2" in content, "fonts are embedded, as TrueType"
+            assert b"/Type3" not in content
+
+
+def test_the_same_runs_give_the_same_bytes(runs, tmp_path):
+    one, two = (write_figures([runs[1]], tmp_path / name) for name in ("one", "two"))
+    assert [path.name for path in one] == [path.name for path in two]
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+
+
+def test_curves_have_the_papers_axes_order_and_colours(runs):
+    figure = figures.accuracy_curves(runs)
+    assert [axes.get_title() for axes in figure.axes] == ["NN", "DGDMN", "DGDMN-recog"]
+    assert {(axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes} == {
+        ("tasks seen", "accuracy on task")
+    }
+    lines = figures.forgetting_curves(runs).axes[0].get_lines()
+    colours = {line.get_label(): line.get_color() for line in lines if not line.get_label().startswith("_")}
+    assert colours == {look.name: look.light for look in LOOKS.values() if look.name in colours}
+    assert list(colours) == ["NN", "DGDMN", "DGDMN-recog"]
+    sheet = figures.revision_curves(runs)
+    assert [axes.get_title() for axes in sheet.axes] == ["DGDMN"]
+
+
+def test_a_long_stream_has_a_figure_of_its_own(make_run):
+    runs, _ = read_runs(
+        [
+            make_run("a", tasks=20, artefacts="none"),
+            make_run("b", tasks=20, algorithm="dgr", artefacts="none"),
+        ]
+    )
+    figure = figures.long_stream(runs)
+    assert [axes.get_title() for axes in figure.axes] == [
+        "tasks seen so far",
+        "last 10 tasks seen",
+        "training time",
+    ]
+    assert figures.long_stream(read_runs([make_run("c")])[0]) is None
+
+
+@pytest.mark.parametrize("draw", [getattr(figures, name) for name in figures.__all__], ids=figures.__all__)
+def test_nothing_to_show_is_no_figure(make_run, draw):
+    runs, _ = read_runs([make_run("r", steps=0, algorithm="nn", artefacts="none")])
+    assert draw(runs) is None
+    assert draw([]) is None
+
+
+def test_names_are_no_formulas_and_no_paths(make_run, tmp_path):
+    runs, _ = read_runs([
+        make_run("a", task_names=["$x", "_b", "क", r"\frac{"], algorithm="$$", dataset="../../up", artefacts="none"),
+        make_run("b", dataset="..//up", algorithm="nn"),
+    ])  # fmt: skip
+    written = write_figures(runs, tmp_path / "figures")
+    assert {path.parent for path in written} == {tmp_path / "figures"}
+    assert len({path.name for path in written}) == len(written) == len(list((tmp_path / "figures").iterdir()))
+
+
+def test_the_users_settings_do_not_matter():
+    with mpl.rc_context({"axes.facecolor": "red", "pdf.fonttype": 3}), style():
+        assert Figure().subplots().get_facecolor() == (1, 1, 1, 1)
+        assert mpl.rcParams["pdf.fonttype"] == 42
+
+
+def test_no_figure_touches_pyplot(runs, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from dgdmn.report import *\n"
+        f"runs, _ = read_runs([Path({str(runs[1].record.directory)!r})])\n"
+        f"write_figures(runs, Path({str(tmp_path / 'f')!r}))\n"
+        "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "True False False\n"
+
+
+def test_the_page_is_replaced_whole_and_links_to_its_figures(make_run, tmp_path):
+    make_run("a", algorithm="nn")
+    out = tmp_path / "new" / "report.html"
+    write_report([tmp_path / "runs"], out, tmp_path / "figures")
+    assert 'href="../figures/"' in out.read_text(encoding="utf-8")
+    assert (tmp_path / "figures" / "digits-curves.pdf").exists()
+    write_report([tmp_path / "runs"], out, None)
+    assert "SVG and PDF" not in out.read_text(encoding="utf-8")
+    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+
+
+def test_where_nothing_can_be_written(make_run, tmp_path):
+    path = make_run("a", algorithm="nn")
+    with pytest.raises(UsageError, match="is a directory: name the file"):
+        write_report([path], tmp_path, None)
+    replace(tmp_path / "file", b"")
+    with pytest.raises(DgdmnError, match="cannot write"):
+        write_report([path], tmp_path / "file" / "report.html", None)
