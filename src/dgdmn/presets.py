@@ -213,6 +213,7 @@ PAPER: dict[str, Preset] = {
         learner_convolutions=(12, 20),
         n_classes=6,
         sttm_learner_layers=(16,),
+        sttm_generator_convolutions=(16, 32),
     ),
     "hindi": replace(
         _CONVOLUTIONAL,
