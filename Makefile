@@ -1,7 +1,7 @@
 # make run    install and learn ten digits one at a time, beside a network that forgets and one that may not
 # make test   every test that fits into ten minutes      make test-all  the long ones too
 # make check  style, types, layers                       make bench     speed against the machine's limit
-# make paper  the paper's datasets with the algorithms of its tables (hours)
+# make paper  every table and figure of the paper (a day; survives a kill)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -30,10 +30,7 @@ check: install
 	$(BIN)/lint-imports
 
 paper: install
-	for dataset in digits shapes hindi permnist; do \
-	    $(BIN)/dgdmn run $$dataset --algorithm nn dropnn ppr ewc dgr dgdmn joint --preset paper --seed 0 1 2 --threads 1 || exit 1; \
-	done
-	$(BIN)/dgdmn run tdigits --algorithm dgr dgdmn --preset paper --threads 1
+	$(BIN)/dgdmn reproduce all
 
 bench: install
 	$(BIN)/python benchmarks/speed.py

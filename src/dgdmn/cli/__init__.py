@@ -11,6 +11,7 @@ from dgdmn.errors import DgdmnError, UsageError, suggestion
 VERBS = {
     "run": "learn a stream of tasks, test after each, record everything",
     "resume": "go on with runs that were interrupted",
+    "reproduce": "run what the paper's tables and figures need, and put ours beside theirs",
     "report": "show runs as one page, and their figures as files",
     "watch": "follow runs in the browser while they go",
     "learn": "teach a memory on disk one more task of your own data",

@@ -21,6 +21,8 @@ from dgdmn.metrics import standard_error
 from dgdmn.paper import published
 from dgdmn.records import RunRecord
 
+_CROWDED = 8
+"""More runs than a terminal has room for."""
 _WHERE = {"stm": "short-term memory", "ltm": "long-term memory", "": "network"}
 
 
@@ -125,7 +127,10 @@ class Display:
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))
+        crowded = len(self._lines) > _CROWDED  # then only what moves has a line
         for name, line in self._lines.items():
+            if crowded and not 0 < line.done < 1:
+                continue
             left = line.seconds_left()
             table.add_row(
                 name,
@@ -138,6 +143,13 @@ class Display:
                     f"  task {line.step}{f'/{line.tasks}' if line.tasks else ''}: {line.task} · {line.doing}"
                 )
                 table.add_row(what, ProgressBar(total=1, completed=line.part, width=24), "", "")
+        if crowded:
+            done = [line.done for line in self._lines.values()]
+            share = sum(done) / len(done)
+            bar = ProgressBar(total=1, completed=share, width=24)
+            table.add_row(
+                f"{sum(part >= 1 for part in done)} of {len(done)} runs done", bar, f"{share:4.0%}", ""
+            )
         return table
 
 

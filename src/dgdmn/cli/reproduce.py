@@ -1,0 +1,300 @@
+"""`dgdmn reproduce`: run what the paper's tables and figures need, collect it, judge it, draw it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from dgdmn.cli.run import cores, parse, report
+from dgdmn.errors import DataError, DgdmnError, UsageError
+from dgdmn.wording import counted, duration
+
+if TYPE_CHECKING:  # numpy, rich and matplotlib wait until the arguments are parsed, so that --help is quick
+    from dgdmn.experiments.catalogue import Target
+    from dgdmn.experiments.spec import RunSpec
+    from dgdmn.experiments.sweep import Failure
+    from dgdmn.records import RunRecord
+    from dgdmn.report.reproducibility import Result
+
+PAGE = "REPRODUCIBILITY.md"
+FIGURES = "figures"
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run what is missing for the paper's tables, figures and claims, and put ours beside theirs."""
+
+    targets: tyro.conf.Positional[tuple[str, ...]] = ()
+    """What `--list` names, one or more; `all`: every one."""
+    show_list: Annotated[bool, tyro.conf.arg(name="list")] = False
+    """Name every target with the runs it needs, how many are done, and about how long the rest will take."""
+    seeds: int = 0
+    """Seeds of each run; 0: 3 for Digits, Shapes and Hindi, 2 for Permnist, 1 for TDigits."""
+    jobs: int = 0
+    """Runs at a time, one torch thread each; 0: as many as there are cores."""
+    out: Path = Path("runs")
+    """Where the run directories are, and go."""
+    results: Path = Path("results")
+    """Where the small numbers of every run are kept; the page is written beside it."""
+    draw_only: bool = False
+    """Run nothing: collect what is there, draw it, write the page. Without a target, all of them."""
+
+
+def main(arguments: list[str], debug: bool = False) -> int:
+    """Parse, then list; or run, collect, draw and tell."""
+    args = parse(Reproduce, arguments, "dgdmn reproduce")
+    for name, value in (("seeds", args.seeds), ("jobs", args.jobs)):
+        if value < 0:
+            raise UsageError(f"{name} is {value}; it must be at least 0")
+    from dgdmn.experiments.catalogue import chosen
+
+    everything = not args.targets and (args.show_list or args.draw_only)
+    targets = chosen(("all",) if everything else args.targets)
+    if args.show_list:
+        _list(targets, args)
+        return 0
+    if not targets:
+        raise UsageError(
+            "name a target, as in `dgdmn reproduce table-acc`; `dgdmn reproduce --list` names them"
+        )
+    failures = [] if args.draw_only else _run(targets, args)
+    collected = _collect(targets, args)
+    drawn = _draw(targets, args)
+    page = write_page(args.results)
+    sys.stdout.write(
+        f"{args.results}: {counted(collected, 'run')} collected, {counted(drawn, 'figure')} drawn\n{page}\n"
+    )
+    return report(failures, debug)
+
+
+def _run(targets: Sequence[Target], args: Reproduce) -> list[Failure]:
+    """Do what is missing, the longest first; what cannot be done is told at the end."""
+    specs, failures = _with_data(_missing(targets, args))
+    if specs:
+        from dgdmn.cli.display import Display
+        from dgdmn.experiments.sweep import run_all
+
+        jobs = args.jobs or cores()
+        specs = _ordered(specs, jobs)
+        with Display(args.out, specs) as display:
+            failures += run_all(specs, args.out, jobs, display.look)
+    return failures + _without_artefacts(targets, args)
+
+
+def _ordered(specs: list[RunSpec], jobs: int) -> list[RunSpec]:
+    """The longest first, where some must wait."""
+    if len(specs) <= jobs:
+        return specs
+    from dgdmn.experiments.forecast import longest_first
+
+    return longest_first(specs)
+
+
+def _missing(targets: Iterable[Target], args: Reproduce) -> list[RunSpec]:
+    """The runs of these targets that have not ended; a figure of pictures needs the run directory itself."""
+    from dgdmn.experiments.catalogue import result, unique
+
+    return unique(
+        spec
+        for target in targets
+        for spec in target.specs(args.seeds)
+        if not any(result(spec, place) for place in [args.out, *([] if target.artefacts else [args.results])])
+    )
+
+
+def _with_data(specs: Sequence[RunSpec]) -> tuple[list[RunSpec], list[Failure]]:
+    """The runs whose data is here or can be fetched, and one failure for each of the others."""
+    from dgdmn.cli.data import fetch_with_bar
+    from dgdmn.experiments.sweep import Failure
+    from dgdmn.streams import sources
+
+    lacking: dict[str, str] = {}
+    for dataset in dict.fromkeys(spec.dataset for spec in specs):
+        try:
+            if not all(verdict.ok for verdict in sources.verify(dataset)):
+                fetch_with_bar(dataset)
+        except DataError as error:
+            lacking[dataset] = str(error)
+    failures = [
+        Failure(spec.name, lacking[spec.dataset], False, lacking[spec.dataset])
+        for spec in specs
+        if spec.dataset in lacking
+    ]
+    return [spec for spec in specs if spec.dataset not in lacking], failures
+
+
+def _without_artefacts(targets: Sequence[Target], args: Reproduce) -> list[Failure]:
+    """Runs that an older version did: complete, but without what a figure shows."""
+    from dgdmn.experiments.catalogue import result
+    from dgdmn.experiments.sweep import Failure
+
+    lines = []
+    for target in targets:
+        for spec in target.specs(args.seeds):
+            record = result(spec, args.out)
+            if record is None:
+                continue
+            lacking = [
+                name for name in target.artefacts if not any(a.startswith(name) for a in record.artefacts)
+            ]
+            if lacking:
+                told = (
+                    f"no {lacking[0]} for {target.name}: an older version did it; remove {record.directory}"
+                )
+                lines.append(Failure(spec.name, told, False, told))
+    return lines
+
+
+def _collect(targets: Sequence[Target], args: Reproduce) -> int:
+    """Copy the small numbers of every run of these targets that has ended; how many there are."""
+    from dgdmn.report.reproducibility import collect
+
+    records = _records(args.out, targets)
+    for record in records:
+        collect(record, args.results)
+    return len(records)
+
+
+def _records(place: Path, targets: Iterable[Target]) -> list[RunRecord]:
+    """The complete runs in a directory that these targets ask for, with whatever seed."""
+    from dgdmn.experiments.catalogue import catalogued
+    from dgdmn.records import RunRecord
+
+    wanted = list(targets)
+    records = [RunRecord.read(path.parent) for path in sorted(place.glob("*/summary.json"))]
+    return [record for record in records if record.complete and catalogued(record, wanted)]
+
+
+def _draw(targets: Sequence[Target], args: Reproduce) -> int:
+    from dgdmn.report.reproducibility import draw
+    from dgdmn.report.runs import read_runs
+
+    by_target, _ = gathered(args.results, targets)
+    drawn = 0
+    for target in targets:
+        runs, _ = read_runs([record.directory for record in _records(args.out, [target])])
+        drawn += len(draw(target.name, by_target[target.name], runs, args.results / FIGURES))
+    return drawn
+
+
+def gathered(
+    results: Path, targets: Iterable[Target]
+) -> tuple[dict[str, tuple[Result, ...]], tuple[Result, ...]]:
+    """What was collected: by target, and the runs that belong to none of them."""
+    from dgdmn.experiments.catalogue import catalogued
+    from dgdmn.report.reproducibility import read_result
+
+    wanted = list(targets)
+    by_target: dict[str, list[Result]] = {target.name: [] for target in wanted}
+    strangers = []
+    for path in sorted(results.glob("*/config.json")):
+        one = read_result(path.parent)
+        names = catalogued(one.run.record, wanted)
+        for name in names:
+            by_target[name].append(one)
+        if not names:
+            strangers.append(one)
+    return {name: tuple(found) for name, found in by_target.items()}, tuple(strangers)
+
+
+def write_page(results: Path) -> Path:
+    """Write the page beside the results."""
+    from dgdmn.disk import replace
+
+    page = results.parent / PAGE
+    replace(page, page_of(results).encode())
+    return page
+
+
+def page_of(results: Path) -> str:
+    """REPRODUCIBILITY.md as it follows from results, the catalogue, and the deviations kept by hand."""
+    from dgdmn.experiments.catalogue import TARGETS
+    from dgdmn.report.reproducibility import Section, render
+
+    by_target, strangers = gathered(results, TARGETS.values())
+    sections = []
+    for target in TARGETS.values():
+        found = by_target[target.name]
+        names = {one.run.name for one in found}
+        figures = tuple(
+            f"{results.name}/{FIGURES}/{path.name}"
+            for path in sorted((results / FIGURES).glob(f"{target.name}*.svg"), key=lambda path: path.stem)
+        )
+        missing = sum(spec.name not in names for spec in target.specs())
+        pending = _pending(target)
+        sections.append(Section(target.name, target.what, found, missing, figures, pending))
+    known = {one.run.name: one for found in by_target.values() for one in found}
+    notes = results.parent / "docs" / "deviations.md"
+    deviations = notes.read_text(encoding="utf-8") if notes.exists() else ""
+    return render(sections, list(known.values()), [one.run.name for one in strangers], deviations)
+
+
+def _pending(target: Target) -> str:
+    """What to say where a figure has not been drawn."""
+    if not target.name.startswith("figure-"):
+        return ""
+    if target.artefacts:
+        return f"Not drawn yet: it needs {', '.join(target.artefacts)} from the run directories themselves."
+    return "Not drawn yet."
+
+
+def _list(targets: Sequence[Target], args: Reproduce) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dgdmn.experiments.catalogue import unique
+
+    missing = {target.name: _missing([target], args) for target in targets}
+    left = _seconds_left(unique(spec for specs in missing.values() for spec in specs), args)
+    table = Table(title="what the paper shows, and what it takes here")
+    for heading in ("target", "what", "runs", "done", "time left"):
+        table.add_column(heading, justify="left" if heading in ("target", "what") else "right")
+    for target in targets:
+        waiting = [left[spec.name] for spec in missing[target.name]]
+        table.add_row(target.name, target.what, *_progress(len(target.specs(args.seeds)), waiting))
+    table.add_section()
+    each_once = unique(spec for target in targets for spec in target.specs(args.seeds))
+    table.add_row("all", "each run once", *_progress(len(each_once), list(left.values())))
+    Console().print(table)
+    sys.stdout.write(
+        "times are of one run after the other, on one thread each; from runs done before, else from a few steps\n"
+    )
+
+
+def _progress(runs: int, waiting: Sequence[float]) -> tuple[str, str, str]:
+    """Runs, runs done, and the time left, of the seconds left of those that are not."""
+    return str(runs), str(runs - len(waiting)), duration(sum(waiting)) if waiting else "–"
+
+
+def _seconds_left(missing: Sequence[RunSpec], args: Reproduce) -> dict[str, float]:
+    """By run that is not done, what is left of it."""
+    if not missing:
+        return {}
+    from dgdmn.experiments.catalogue import TARGETS, result, unique
+    from dgdmn.experiments.forecast import seconds
+
+    before = {}
+    for spec in unique(spec for target in TARGETS.values() for spec in target.specs(args.seeds)):
+        record = result(spec, args.results) or result(spec, args.out)
+        if record is not None and record.summary:
+            before[spec] = float(record.summary["seconds"])
+    whole = seconds(missing, before)
+    return {spec.name: whole[spec.name] * (1 - _share_done(args.out / spec.name)) for spec in missing}
+
+
+def _share_done(directory: Path) -> float:
+    """How much of a run that was begun is done."""
+    from dgdmn.records import RunRecord
+
+    if not (directory / "config.json").exists():
+        return 0.0
+    try:
+        events = RunRecord.read(directory).events
+    except DgdmnError:
+        return 0.0
+    return max((float(event["done"]) for event in events if event["kind"] == "epoch_done"), default=0.0)

@@ -1,0 +1,181 @@
+"""What is told in numbers under each figure and ablation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from dgdmn import metrics, paper
+from dgdmn.report.colours import display_name, rank
+from dgdmn.report.reproducibility.cells import metric_table
+from dgdmn.report.reproducibility.collected import Result
+from dgdmn.report.reproducibility.goals import at_strength, dual_minus_single, last_ten, train_seconds
+from dgdmn.report.reproducibility.numbers import (
+    TOGETHER,
+    Shelf,
+    acc,
+    bwt,
+    manner,
+    mean,
+    said,
+    short,
+    table,
+    values,
+)
+from dgdmn.report.reproducibility.verdicts import judge
+from dgdmn.report.words import dataset_name
+from dgdmn.wording import duration
+
+Numbers = Callable[[Shelf], str]
+
+
+def long_stream(shelf: Shelf) -> str:
+    """TDigits at task 40."""
+    measures: tuple[tuple[str, Callable[[Result], float], str], ...] = (
+        ("accuracy on all tasks", acc, "tdigits_avg_acc"),
+        ("accuracy on the last 10", last_ten, "tdigits_last10"),
+    )
+    rows = []
+    for name in ("dgr", "dgdmn"):
+        found = shelf.find("tdigits", name)
+        for what, value, curve in measures:
+            ours, theirs = values(found, value), paper.curve(curve).series[name][-1]
+            rows.append([display_name(name), what, said(ours), short(theirs), str(judge(ours, theirs))])
+        taken = values(found, train_seconds)
+        seconds = f"{mean(taken):,.0f} s" if taken else "–"
+        theirs = paper.tdigits_seconds()[name]
+        rows.append([display_name(name), "training time", seconds, f"{theirs:,.0f} s", "another machine"])
+    return table(["", "at task 40", "ours", "the paper's", "verdict"], rows)
+
+
+def resilience(shelf: Shelf) -> str:
+    """Accuracy under each strength of noise and occlusion."""
+    series = (
+        ("LTM", "ltm", shelf.find("digits", "dgr", TOGETHER)),
+        ("NN", "nn", shelf.find("digits", "joint", TOGETHER)),
+    )
+    kinds = (
+        ("noise, not clipped", "noise_accuracy_unclipped"),
+        ("noise, clipped", "noise_accuracy"),
+        ("occlusion", "occlusion_accuracy"),
+    )
+    rows = []
+    for kind, field in kinds:
+        curve = paper.curve(field.split("_")[0])
+        for place, strength in enumerate(curve.x):
+            cells = [f"{kind} {short(strength, 2)}"]
+            for _, name, found in series:
+                ours, theirs = at_strength(found, field, strength), curve.series[name][place]
+                # the paper did not clip, so there is nothing to judge a clipped one by
+                verdict = "" if field == "noise_accuracy" or not ours else f"; {judge(ours, theirs)}"
+                cells.append(
+                    f"{f'**{said(ours)}**' if ours else 'not run yet'}; paper {short(theirs)}{verdict}"
+                )
+            rows.append(cells)
+    return table(["", *(label for label, *_ in series)], rows)
+
+
+def revision(shelf: Shelf) -> str:
+    """The two revised tasks before and after, and all six."""
+    rows = []
+    for name in ("ewc", "dgdmn", "gem"):
+        found = shelf.find("permnist", name, "tasks 1, 6 revised")
+        rows.append([display_name(name), *(_change(found, columns) for columns in ([0], [5], range(6)))])
+    return table(["before revision → at the end", "task 1", "task 6", "all six"], rows)
+
+
+def _change(found: Sequence[Result], columns: Sequence[int]) -> str:
+    def at(row: int) -> list[float]:
+        return [float(one.run.accuracy[row, list(columns)].mean()) for one in found]
+
+    return f"{short(mean(at(5)))} → {said(at(-1))}" if found else "not run yet"
+
+
+def recognition(shelf: Shelf) -> str:
+    """Without descriptors, beside with them and the paper's; and how often recognition was right."""
+    rows = []
+    for name in ("dgdmn-recog", "dgdmn"):
+        found, published = shelf.find("digits", name), paper.published(name, "digits")
+        cells = [display_name(name)]
+        assert published is not None
+        for value, theirs in ((acc, published.acc), (bwt, published.bwt)):
+            ours = values(found, value)
+            cells += [said(ours), short(theirs), str(judge(ours, theirs))]
+        rows.append(cells)
+    told = [
+        one.extra["recognised"] for one in shelf.find("digits", "dgdmn-recog") if one.extra.get("recognised")
+    ]
+    counted = "".join(
+        f"\n\nSeed {number}: of {one['met']} cases of a task met, the memory that holds it answered in "
+        f"{one['answered_by_the_right_memory']}; of {one['not_met']} cases of a task not yet met, "
+        f"{one['marked_unknown']} were unknown to every memory."
+        for number, one in enumerate(told)
+    )
+    return table(["", "ACC", "paper's", "verdict", "BWT", "paper's", "verdict"], rows) + counted
+
+
+def dreams(shelf: Shelf) -> str:
+    """How pure the labels of the last dreams are."""
+    rows = []
+    for what, how, name in (("jointly", TOGETHER, "dgr"), ("in sequence", "", "dgdmn")):
+        found = shelf.find("digits", name, how)
+        purity = [one.extra["dreams"][-1].get("purity") for one in found if one.extra.get("dreams")]
+        known = [value for value in purity if value is not None and math.isfinite(value)]
+        rows.append([f"LTM, learnt {what}", said(known)])
+    return table(["", "label purity of the last dreams"], rows)
+
+
+def ablation(results: Sequence[Result]) -> str:
+    """A line for each setting: what it does to ACC, to BWT, to the newest tasks, and to the time."""
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for one in results:
+        groups.setdefault((one.run.dataset, one.run.algorithm, manner(one)), []).append(one)
+    if not groups:
+        return "Not run yet."
+    robust = any(one.extra.get("resilience") for one in results)
+    head = ["", "setting", "ACC", "BWT", "newest quarter", "training"]
+    head += ["noise .3, not clipped", "occlusion .28"] if robust else []
+    rows = []
+    for key in sorted(groups, key=lambda key: (key[0], rank(key[1]), key[2])):
+        dataset, name, how = key
+        found = groups[key]
+        cells = [
+            f"{display_name(name)}, {dataset_name(dataset)}",
+            how or "the paper's",
+            said(values(found, acc)),
+            said(values(found, bwt)),
+            said(values(found, newest_quarter)),
+            duration(mean(values(found, train_seconds))),
+        ]
+        if robust:
+            cells += [
+                said(at_strength(found, field, strength))
+                for field, strength in (("noise_accuracy_unclipped", 0.3), ("occlusion_accuracy", 0.28))
+            ]
+        rows.append(cells)
+    return table(head, rows)
+
+
+def newest_quarter(one: Result) -> float:
+    """Accuracy at the end on the quarter of the tasks that was learnt last; NaN where all came together."""
+    if one.run.together:
+        return math.nan
+    return float(metrics.last_k(one.run.accuracy, max(1, len(one.run.tasks) // 4), one.run.columns)[-1])
+
+
+def average_accuracy(shelf: Shelf) -> str:
+    """The table of ACC, and the sign of what the dual memory adds."""
+    signs = "\n".join(f"- {name}: {text}" for name, text in dual_minus_single(shelf))
+    return metric_table(shelf, "acc") + f"\n\nDGDMN − DGR in ACC:\n\n{signs}"
+
+
+DETAILS: dict[str, Numbers] = {
+    "table-acc": average_accuracy,
+    "table-bwt": lambda shelf: metric_table(shelf, "bwt"),
+    "figure-tdigits": long_stream,
+    "figure-resilience": resilience,
+    "figure-revision": revision,
+    "figure-recog": recognition,
+    "figure-dreams": dreams,
+}
+"""Targets with a table of their own; ablations share one form, other figures speak for themselves."""

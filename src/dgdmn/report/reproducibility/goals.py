@@ -1,0 +1,164 @@
+"""What a reproduction should reach, as its issue says, and whether the results at hand do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dgdmn import metrics, paper
+from dgdmn.report.colours import display_name
+from dgdmn.report.reproducibility.collected import Result
+from dgdmn.report.reproducibility.numbers import TOGETHER, Shelf, acc, mean, said, short, values
+from dgdmn.report.words import dataset_name
+from dgdmn.wording import counted
+
+DATASETS = ("digits", "permnist", "shapes", "hindi")
+BASELINES = ("nn", "dropnn", "ppr", "ewc")
+Status = Literal["reached", "not reached", "not measured yet"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A target, ours, and whether it is reached."""
+
+    what: str
+    ours: str
+    status: Status
+    seeds: int
+    """The fewest seeds that anything in it was measured with."""
+
+    def __str__(self) -> str:
+        if self.status == "not measured yet":
+            return self.status
+        return f"**{self.status}** ({counted(self.seeds, 'seed')})"
+
+
+def goals(shelf: Shelf) -> list[Goal]:
+    """All of them, in the issue's order."""
+    least = (
+        ("dgdmn", "digits"),
+        ("dgdmn", "permnist"),
+        ("dgdmn", "hindi"),
+        ("dgr", "permnist"),
+        ("dgr", "hindi"),
+    )
+    return [
+        *(
+            _above_baselines(shelf, algorithm, dataset)
+            for algorithm in ("dgr", "dgdmn")
+            for dataset in DATASETS
+        ),
+        *(_at_least(shelf, algorithm, dataset) for algorithm, dataset in least),
+        _last_ten(shelf),
+        _faster(shelf),
+        _resilient(shelf, "noise_accuracy_unclipped", 0.3, "noise of sd .3 (not clipped, as in the paper)"),
+        _resilient(shelf, "occlusion_accuracy", 0.28, "occlusion .28"),
+        _recognised(shelf),
+    ]
+
+
+def dual_minus_single(shelf: Shelf) -> list[tuple[str, str]]:
+    """DGDMN − DGR in ACC for each dataset, ours and the paper's sign."""
+    lines = []
+    for dataset in DATASETS:
+        dual, single = (values(shelf.find(dataset, name), acc) for name in ("dgdmn", "dgr"))
+        published = [paper.published(name, dataset) for name in ("dgdmn", "dgr")]
+        theirs = published[0].acc - published[1].acc if published[0] and published[1] else None
+        ours = _signed(mean(dual) - mean(single)) if dual and single else "not run yet"
+        seeds = f" ({len(dual)} and {len(single)} seeds)" if dual and single else ""
+        lines.append((dataset_name(dataset), f"{ours}{seeds}; the paper {_signed(theirs)}"))
+    return lines
+
+
+def _signed(value: float | None) -> str:
+    return f"+{short(value)}" if value is not None and value > 0 else short(value)
+
+
+def _status(known: bool, reached: Callable[[], bool]) -> Status:
+    if not known:
+        return "not measured yet"
+    return "reached" if reached() else "not reached"
+
+
+def _fewest(*measured: Sequence[float]) -> int:
+    return min(map(len, measured))
+
+
+def _above_baselines(shelf: Shelf, algorithm: str, dataset: str) -> Goal:
+    mine = values(shelf.find(dataset, algorithm), acc)
+    theirs = {name: values(shelf.find(dataset, name), acc) for name in BASELINES}
+    known = {name: mean(numbers) for name, numbers in theirs.items() if numbers}
+    best = max(known, key=lambda name: known[name]) if known else ""
+    against = f", best baseline {display_name(best)} {short(known[best])}" if known else ""
+    missing = [display_name(name) for name in BASELINES if name not in known]
+    lacking = f"; no run of {', '.join(missing)}" if missing else ""
+    what = f"{display_name(algorithm)} above every sequential baseline in ACC, {dataset_name(dataset)}"
+    status = _status(bool(mine) and not missing, lambda: mean(mine) > known[best])
+    return Goal(what, f"{said(mine)}{against}{lacking}", status, _fewest(mine, *theirs.values()))
+
+
+def _at_least(shelf: Shelf, algorithm: str, dataset: str) -> Goal:
+    published = paper.published(algorithm, dataset)
+    assert published is not None
+    mine = values(shelf.find(dataset, algorithm), acc)
+    what = f"{display_name(algorithm)} on {dataset_name(dataset)}: ACC ≥ {short(published.acc)}"
+    return Goal(what, said(mine), _status(bool(mine), lambda: mean(mine) >= published.acc), len(mine))
+
+
+def last_ten(one: Result) -> float:
+    """Accuracy on the ten tasks seen last, at a run's end."""
+    return float(metrics.last_k(one.run.accuracy, 10, one.run.columns)[-1])
+
+
+def _last_ten(shelf: Shelf) -> Goal:
+    mine = values(shelf.find("tdigits", "dgdmn"), last_ten)
+    return Goal(
+        "DGDMN on TDigits: last 10 tasks at task 40 ≥ .83",
+        said(mine),
+        _status(bool(mine), lambda: mean(mine) >= 0.83),
+        len(mine),
+    )
+
+
+def train_seconds(one: Result) -> float:
+    """Wall clock of learning and sleeping."""
+    return one.run.number("train_seconds")
+
+
+def _faster(shelf: Shelf) -> Goal:
+    taken = {name: values(shelf.find("tdigits", name), train_seconds) for name in ("dgr", "dgdmn")}
+    known = all(taken.values())
+    times = mean(taken["dgr"]) / mean(taken["dgdmn"]) if known else 0.0
+    ours = f"{times:.1f} × ({mean(taken['dgr']):,.0f} s and {mean(taken['dgdmn']):,.0f} s)" if known else "–"
+    status = _status(known, lambda: times >= 3.3)
+    return Goal("DGDMN on TDigits at least 3.3 × faster than DGR", ours, status, _fewest(*taken.values()))
+
+
+def at_strength(results: Sequence[Result], field: str, strength: float) -> list[float]:
+    """Accuracy of each run under one strength of noise or occlusion, where it was measured."""
+    return [known[strength] for one in results if strength in (known := one.resilience(field))]
+
+
+def _resilient(shelf: Shelf, field: str, strength: float, what: str) -> Goal:
+    memory = at_strength(shelf.find("digits", "dgr", TOGETHER), field, strength)
+    network = at_strength(shelf.find("digits", "joint", TOGETHER), field, strength)
+    return Goal(
+        f"LTM above NN under {what}",
+        f"{said(memory)}, NN {said(network)}",
+        _status(bool(memory and network), lambda: mean(memory) > mean(network)),
+        _fewest(memory, network),
+    )
+
+
+def _recognised(shelf: Shelf) -> Goal:
+    without = {one.run.seed: acc(one) for one in shelf.find("digits", "dgdmn-recog")}
+    given = {one.run.seed: acc(one) for one in shelf.find("digits", "dgdmn")}
+    both = sorted(without.keys() & given.keys())
+    pair = [without[seed] for seed in both], [given[seed] for seed in both]
+    return Goal(
+        "DGDMN-recog within .05 of DGDMN on Digits, the same seeds",
+        f"{said(pair[0])}, with descriptors {said(pair[1])}" if both else "–",
+        _status(bool(both), lambda: mean(pair[0]) >= mean(pair[1]) - 0.05),
+        len(both),
+    )

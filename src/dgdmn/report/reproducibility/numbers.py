@@ -1,0 +1,90 @@
+"""Results looked up by what they are, and their numbers as the page writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dgdmn.report.entries import mean_and_error, setting
+from dgdmn.report.reproducibility.collected import Result
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """All results, by dataset, algorithm and setting."""
+
+    results: tuple[Result, ...]
+
+    def find(self, dataset: str, algorithm: str, how: str = "") -> tuple[Result, ...]:
+        """The seeds of a run, in order; `how` is its setting in words, empty for the plain experiment."""
+        found = [
+            one
+            for one in self.results
+            if (one.run.dataset, one.run.algorithm, manner(one)) == (dataset, algorithm, how)
+        ]
+        return tuple(sorted(found, key=lambda one: one.run.seed))
+
+
+TOGETHER = "all tasks together"
+"""The setting of a run with all tasks at once."""
+
+
+def manner(one: Result) -> str:
+    """How a run differs from the plain experiment, in words; empty where it does not."""
+    return ", ".join(setting(one.run))
+
+
+def acc(one: Result) -> float:
+    """ACC of a run."""
+    return one.run.acc
+
+
+def bwt(one: Result) -> float:
+    """BWT of a run; NaN where it has none."""
+    return one.run.bwt
+
+
+def values(results: Sequence[Result], value: Callable[[Result], float]) -> list[float]:
+    """A number of each run that has it."""
+    return [number for one in results if math.isfinite(number := value(one))]
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """Their mean; NaN where there are none."""
+    return mean_and_error(numbers)[0]
+
+
+def said(numbers: Sequence[float]) -> str:
+    """Mean ± standard error and the number of seeds.
+
+    >>> said([0.8, 0.82]), said([0.8]), said([])
+    ('.810 ± .010 (2)', '.800 (1)', '–')
+    """
+    average, error = mean_and_error(numbers)
+    if not numbers:
+        return "–"
+    spread = f" ± {short(error)}" if math.isfinite(error) else ""
+    return f"{short(average)}{spread} ({len(numbers)})"
+
+
+def short(value: float | None, digits: int = 3) -> str:
+    """An accuracy as the paper's readers write it.
+
+    >>> short(0.8184), short(-0.15), short(-1.0), short(1.0), short(None), short(-0.0001)
+    ('.818', '−.150', '−1.000', '1.000', '–', '.000')
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    text = f"{round(value, digits) + 0.0:.{digits}f}"
+    return (
+        text.replace("-", "−").replace("0.", ".", 1)
+        if abs(round(value, digits)) < 1
+        else text.replace("-", "−")
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

@@ -1,0 +1,137 @@
+"""REPRODUCIBILITY.md: the same results give the same page, to the letter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dgdmn.report.reproducibility.collected import Result
+from dgdmn.report.reproducibility.details import DETAILS, ablation
+from dgdmn.report.reproducibility.goals import goals
+from dgdmn.report.reproducibility.numbers import Shelf, short, table
+from dgdmn.report.sections.configuration import command
+from dgdmn.wording import counted, duration
+
+
+@dataclass(frozen=True)
+class Section:
+    """A target and what there is of it."""
+
+    name: str
+    what: str
+    results: tuple[Result, ...]
+    """Its runs, of whatever seeds."""
+    missing: int
+    """Runs that are still to be done for its default seeds."""
+    figures: tuple[str, ...]
+    """Its pictures, as the page links them."""
+    pending: str = ""
+    """Why there is no picture, where one is expected."""
+
+
+INTRODUCTION = """# Reproducibility
+
+Every table, figure and claim of *Deep Generative Dual Memory Network for Continual Learning* (Kamra, Gupta, Liu
+2018), ours beside the paper's. This page is generated from [results](results) by `dgdmn reproduce --draw-only`; a
+test compares the two, so no number here was typed. How to make it again: [docs/reproduce.md](docs/reproduce.md).
+
+A cell is the mean ± standard error over seeds, the number of seeds in brackets. Seeds are 0, 1, 2 …, none was
+chosen. The paper gives one run of each, so the verdict is
+
+- **reproduced** where ours is at most max(.02, 2 · sd · √(1 + 1/n)) below the paper's, or above it;
+- **differs** otherwise, with the reason, or the best hypothesis, below the table;
+- **single run** where there is one seed: *higher*, *lower* or *close* (within .02), and no more can be said;
+- **not run yet** where there is none.
+
+All runs have the `paper` preset, one torch thread, and are tested on the test set."""
+
+
+def render(
+    sections: Sequence[Section], results: Sequence[Result], left_out: Sequence[str], deviations: str
+) -> str:
+    """The whole page."""
+    ordered = tuple(sorted(results, key=lambda one: one.run.name))
+    shelf = Shelf(ordered)
+    parts = [
+        INTRODUCTION,
+        _compute(ordered),
+        "## Targets to reach\n\n" + _goals(shelf),
+        *(_section(section, shelf) for section in sections),
+        "## Deviations\n\n" + _deviations(deviations),
+        "## Every run\n\n" + _runs(ordered, left_out),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _deviations(text: str) -> str:
+    """The numbered list of docs/deviations.md, its links as they go from here."""
+    listed = text[text.find("\n1. ") :].strip() if "\n1. " in text else "docs/deviations.md is not at hand."
+    return listed.replace("](", "](docs/")
+
+
+def _compute(results: Sequence[Result]) -> str:
+    if not results:
+        return "No run has been collected yet."
+    machines = sorted({_machine(one.run.record.config) for one in results})
+    total = duration(sum(one.run.number("seconds") for one in results))
+    return (
+        f"{counted(len(results), 'run')}, {total} of wall clock in all, on cores that were shared with other work, "
+        f"so times are upper bounds. Made with {'; '.join(machines)}."
+    )
+
+
+def _machine(config: dict[str, Any]) -> str:
+    versions, machine = config.get("versions", {}), config.get("machine", {})
+    return (
+        f"Python {versions.get('python')}, torch {versions.get('torch')}, numpy {versions.get('numpy')} on "
+        f"{machine.get('system')} {machine.get('cpu')}, {machine.get('cores')} cores"
+    )
+
+
+def _goals(shelf: Shelf) -> str:
+    return table(["target", "ours", ""], [[one.what, one.ours, str(one)] for one in goals(shelf)])
+
+
+def _section(section: Section, shelf: Shelf) -> str:
+    missing = f", {counted(section.missing, 'run')} still to be done" if section.missing else ""
+    head = (
+        f"## {section.name}\n\n{section.what[:1].upper()}{section.what[1:]}. `dgdmn reproduce {section.name}`: "
+        f"{_done(section)}{missing}."
+    )
+    pictures = [f"![{section.name}]({path})" for path in section.figures]
+    if section.pending and not pictures:
+        pictures = [section.pending]
+    return "\n\n".join([head, *_numbers(section, shelf), *pictures])
+
+
+def _done(section: Section) -> str:
+    if not section.results:
+        return "no run done"
+    seconds = sum(one.run.number("seconds") for one in section.results)
+    return f"{counted(len(section.results), 'run')} done, {duration(seconds)}"
+
+
+def _numbers(section: Section, shelf: Shelf) -> list[str]:
+    if section.name in DETAILS:
+        return [DETAILS[section.name](shelf)]
+    return [ablation(section.results)] if section.name.startswith("ablation-") else []
+
+
+def _runs(results: Sequence[Result], left_out: Sequence[str]) -> str:
+    rows = [
+        [
+            f"[{one.run.name}](results/{one.run.name})",
+            short(one.run.acc, 4),
+            short(one.run.bwt, 4),
+            duration(one.run.number("seconds")),
+            f"`{command(one.run)} --threads {one.run.record.config.get('threads', 1)}`",
+        ]
+        for one in results
+    ]
+    told = table(["run", "ACC", "BWT", "time", "command"], rows) if rows else "None yet."
+    if left_out:
+        told += (
+            "\n\nLeft out, since no target has them as they were run: " + ", ".join(sorted(left_out)) + "."
+        )
+    return told

@@ -1,0 +1,155 @@
+"""`dgdmn reproduce`: a small target through the real command, killed once; and the page that is committed."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dgdmn.cli.reproduce import main, page_of
+from dgdmn.errors import UsageError
+from dgdmn.experiments.catalogue import TARGETS
+from dgdmn.records import RunRecord
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import sys
+from dgdmn.experiments import catalogue
+from dgdmn.experiments.spec import RunSpec
+from dgdmn.presets import overridden, preset
+
+FEW = {"samples_per_task": 20, "min_steps": 30, "generator_epochs": 3}
+
+def small(name, **options):
+    return RunSpec("embedded", name, "quick", overridden(preset("quick", "embedded"), FEW), **options)
+
+catalogue.TARGETS.clear()
+for target in (
+    catalogue.Target("ablation-tiny", "two small runs", (small("dgdmn"), small("nn"))),
+    catalogue.Target("broken", "one that cannot be", (small("nn", revise=(99,)),)),
+    catalogue.Target("figure-dreams", "what it dreams", (small("dgdmn"),), artefacts=("dreams",)),
+):
+    catalogue.TARGETS[target.name] = target
+
+if __name__ == "__main__":
+    from dgdmn import cli
+    cli.VERBS["reproduce"] = ""
+    cli.main(["reproduce", *sys.argv[1:]])
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+
+    def start(*words):
+        variables = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+        return subprocess.Popen(
+            [sys.executable, program, *words], cwd=tmp_path, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables,
+        )  # fmt: skip
+
+    return start
+
+
+def ended(process):
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def wait_for(what, process):
+    since = time.monotonic()
+    while not what():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() - since < 100
+        time.sleep(0.02)
+
+
+def test_a_target_is_run_killed_run_again_collected_and_drawn(command, tmp_path):
+    """Also: a failure does not stop the others, what is done is not done again, and --list counts it."""
+    name = "embedded-dgdmn-quick-generator_epochs-3-min_steps-30-samples_per_task-20-seed0"
+    run = tmp_path / "runs" / name
+    first = command("ablation-tiny", "--jobs", "2")
+    wait_for(lambda: (run / "accuracy.csv").exists(), first)
+    os.killpg(first.pid, signal.SIGKILL)
+    ended(first)
+    assert not (run / "summary.json").exists()
+
+    code, out, err = ended(command("ablation-tiny", "broken", "figure-dreams"))
+    assert code == 2, err
+    assert "revise names task 99" in err.splitlines()[-1], "the failure comes last"
+    record = RunRecord.read(run)
+    assert record.complete
+    kept = tmp_path / "results" / name
+    assert (RunRecord.read(kept).accuracy == record.accuracy).all()
+    assert not list((tmp_path / "results").rglob("*.npz"))
+    assert (tmp_path / "results/figures/ablation-tiny.svg").exists()
+    assert (tmp_path / "results/figures/figure-dreams-in-sequence.svg").exists()
+    page = (tmp_path / "REPRODUCIBILITY.md").read_text()
+    assert "## ablation-tiny\n\nTwo small runs. `dgdmn reproduce ablation-tiny`: 2 runs done" in page
+    assert "1 run still to be done" in page, "the broken one"
+    assert "2 runs collected" in out
+
+    before = (run / "summary.json").stat().st_mtime_ns
+    code, out, _ = ended(command("ablation-tiny", "figure-dreams"))
+    assert code == 0
+    assert (run / "summary.json").stat().st_mtime_ns == before, "nothing was computed again"
+    assert (tmp_path / "REPRODUCIBILITY.md").read_text() == page
+
+    code, out, err = ended(command("--list", "ablation-tiny", "--out", "elsewhere"))
+    assert code == 0, err
+    row = next(line for line in out.splitlines() if "ablation-tiny" in line)
+    assert row.split("│")[3:6] == ["    2 ", "    2 ", "         – "], "collected results count as done"
+
+
+def test_results_alone_are_enough_to_draw_but_not_for_pictures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["--draw-only"]) == 0
+    text = (tmp_path / "REPRODUCIBILITY.md").read_text()
+    assert "No run has been collected yet." in text
+    assert all(f"\n## {name}\n" in text for name in TARGETS)
+    assert "needs latents from the run directories themselves" in text
+    runs = [path for path in (ROOT / "results").iterdir() if path.name != "figures"]
+    for path in runs:
+        shutil.copytree(path, tmp_path / "results" / path.name)
+    assert main(["figure-forgetting", "--draw-only"]) == 0
+    assert [path.name for path in (tmp_path / "results/figures").iterdir()] == ["figure-forgetting.svg"]
+    text = (tmp_path / "REPRODUCIBILITY.md").read_text()
+    assert f"{len(runs)} runs, " in text
+    assert "results/figures/figure-forgetting.svg" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["figure-digit"], r"no target 'figure-digit' \(did you mean figure-digits\?\)"),
+        ([], "name a target"),
+        (["table-acc", "--seeds", "-1"], "seeds is -1; it must be at least 0"),
+        (["table-acc", "--sedes", "3"], "--sedes"),
+    ],
+)
+def test_mistakes_are_a_line(words, complaint):
+    with pytest.raises(UsageError, match=complaint) as error:
+        main(words)
+    assert "\n" not in str(error.value)
+
+
+def test_the_committed_page_follows_from_the_committed_results():
+    """Nobody edits a number by hand: `dgdmn reproduce --draw-only` writes the page."""
+    assert page_of(ROOT / "results") == (ROOT / "REPRODUCIBILITY.md").read_text(encoding="utf-8")
+
+
+def test_committed_results_are_small_and_name_no_path():
+    files = [path for path in (ROOT / "results").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} <= {".json", ".csv", ".svg"}
+    assert sum(path.stat().st_size for path in files) < 20_000_000
+    for path in files:
+        if path.suffix == ".json":
+            text = path.read_text()
+            assert not any(place in text for place in ("/tmp", "/home", "/root", "/work")), path

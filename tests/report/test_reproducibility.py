@@ -1,0 +1,349 @@
+"""Verdicts, collected results, goals, the page and its figures, on results made by hand."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dgdmn.errors import DgdmnError
+from dgdmn.records import RunRecord, RunWriter
+from dgdmn.report.reproducibility import Section, collect, draw, judge, read_result, render
+from dgdmn.report.reproducibility.cells import cell, metric_table, published_learnt
+from dgdmn.report.reproducibility.goals import dual_minus_single, goals
+from dgdmn.report.reproducibility.numbers import TOGETHER, Shelf, said, short, table
+from dgdmn.report.reproducibility.reasons import REASONS
+from dgdmn.report.reproducibility.recognised import counts
+from dgdmn.report.reproducibility.verdicts import tolerance
+
+accuracies = st.floats(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "published", "verdict"),
+    [
+        ([], 0.8, "not run yet"),
+        ([0.8], None, "ours only"),
+        ([0.8], 0.8, "single run, close"),
+        ([0.8], 0.83, "single run, lower"),
+        ([0.8], 0.77, "single run, higher"),
+        ([0.80, 0.80, 0.80], 0.82, "reproduced"),  # .02 exactly
+        ([0.80, 0.80, 0.80], 0.8201, "differs"),
+        ([0.80, 0.80, 0.80], 0.5, "reproduced"),  # in our favour
+        ([0.75, 0.85], 0.97, "reproduced"),  # sd .0707, 2 · sd · √1.5 = .173
+        ([0.75, 0.85], 0.98, "differs"),
+        ([-1.0, -1.0], -0.778, "differs"),
+    ],
+)
+def test_the_rule_by_hand(values, published, verdict):
+    assert str(judge(values, published)) == verdict
+
+
+@given(st.lists(accuracies, min_size=2, max_size=8), accuracies)
+def test_the_rule_is_the_formula(values, published):
+    allowed = max(0.02, 2 * np.std(values, ddof=1) * math.sqrt(1 + 1 / len(values)))
+    assert tolerance(values) == pytest.approx(allowed)
+    gap = published - np.mean(values)
+    assume(abs(gap - allowed) > 1e-6)
+    assert judge(values, published).kind == ("reproduced" if gap < allowed else "differs")
+
+
+@given(st.lists(accuracies, min_size=2, max_size=8), accuracies, accuracies)
+def test_a_lower_published_number_never_makes_it_worse(values, one, other):
+    low, high = sorted((one, other))
+    assume(judge(values, high).kind == "reproduced")
+    assert judge(values, low).kind == "reproduced"
+
+
+@given(st.lists(accuracies, min_size=1, max_size=8), accuracies)
+def test_the_order_of_seeds_does_not_matter(values, published):
+    assume(abs(published - np.mean(values) - tolerance(values)) > 1e-6)
+    assert judge(values, published).kind == judge(values[::-1], published).kind
+
+
+def test_numbers_are_said_shortly():
+    assert said([0.8184, 0.8184]) == ".818 ± .000 (2)"
+    assert short(-0.4) == "−.400"
+    assert short(0.9999) == "1.000"
+    assert table(["a", "b"], [["x|y", "z"]]) == "| a | b |\n| --- | --- |\n| x\\|y | z |"
+
+
+@pytest.fixture
+def collected(make_run, tmp_path):
+    """`collected(name, …)` writes a run, collects it, and reads it back."""
+
+    def make(name, **options):
+        record = RunRecord.read(make_run(name, **options))
+        return read_result(collect(record, tmp_path / "results"))
+
+    return make
+
+
+def test_results_are_small_and_say_the_same(make_run, tmp_path):
+    directory = make_run("digits-dgdmn-paper-seed0", tasks=4)
+    record = RunRecord.read(directory)
+    place = collect(record, tmp_path / "results")
+    assert {path.name for path in place.iterdir()} == {
+        "config.json", "summary.json", "accuracy.csv", "accuracy_ltm.csv", "extra.json",
+    }  # fmt: skip
+    assert sum(path.stat().st_size for path in place.iterdir()) < 20_000
+    again = RunRecord.read(place)
+    assert (again.accuracy == record.accuracy).all()
+    assert again.config == record.config
+    assert again.complete
+    from dgdmn.report.runs import read_runs
+
+    (run,), _ = read_runs([directory])
+    kept = read_result(place)
+    assert kept.run.timeline.trained == pytest.approx(run.timeline.trained)
+    assert kept.run.timeline.sleeps == run.timeline.sleeps == (2, 4)
+    assert [event["losses"] for event in kept.run.record.events] == [
+        event["losses"] for event in record.events if event["kind"] == "recognised"
+    ]
+
+
+def test_extra_numbers_are_those_of_the_artefacts(make_run, tmp_path):
+    directory = make_run("digits-dgdmn-paper-seed0", tasks=4)
+    known = json.loads((collect(RunRecord.read(directory), tmp_path) / "extra.json").read_text())
+    arrays = RunRecord.read(directory).artefact("resilience")
+    assert known["resilience"]["noise_accuracy"] == arrays["noise_accuracy"].tolist()
+    dreams = RunRecord.read(directory).artefact("dreams-004")
+    assert known["dreams"][-1]["step"] == 4
+    assert known["dreams"][-1]["purity"] == pytest.approx(np.mean(dreams["labels"] == dreams["judged"]))
+    shares = np.array([50, 60, 70, 80]) / 260
+    assert known["dreams"][-1]["balance"] == pytest.approx(-(shares * np.log(shares)).sum() / np.log(4))
+
+
+def test_an_older_version_of_a_run_does_not_take_away_what_was_measured(make_run, tmp_path):
+    name = "digits-dgdmn-paper-seed0"
+    place = collect(RunRecord.read(make_run(name)), tmp_path / "results")
+    before = (place / "extra.json").read_bytes()
+    older = make_run(f"old/{name}", artefacts="old")
+    assert collect(RunRecord.read(older), tmp_path / "results") == place
+    assert (place / "extra.json").read_bytes() == before
+
+
+def test_damaged_results_are_told_in_a_line(make_run, tmp_path):
+    place = collect(RunRecord.read(make_run("digits-nn-paper-seed0", algorithm="nn")), tmp_path)
+    (place / "accuracy.csv").write_text("nonsense\n")
+    with pytest.raises(DgdmnError, match=r"cannot use .*; collect it again"):
+        read_result(place)
+
+
+def test_recognition_is_counted(make_run):
+    """Two tasks between sleeps: after the third, the first two are the LTM's and the third its own memory's."""
+    from dataclasses import replace
+
+    from dgdmn.report.runs import read_runs
+
+    (run,), _ = read_runs([make_run("r", tasks=4, algorithm="dgdmn-recog")])
+
+    def told(step, memories, answered, known):
+        tasks = run.tasks
+        return {
+            "kind": "recognised", "step": step, "memories": memories, "losses": {},
+            "answered_by": dict(zip(tasks, answered, strict=True)), "known": dict(zip(tasks, known, strict=True)),
+        }  # fmt: skip
+
+    ltm = "long-term memory"
+    events = [
+        told(1, ["task 1"], ["task 1"] * 4, [1.0, 0.0, 0.9, 0.2]),
+        told(3, ["task 3", ltm], [ltm, "task 3", "task 3", ltm], [1.0, 1.0, 1.0, 1.0]),
+    ]
+    found = counts(replace(run, record=replace(run.record, events=events)))
+    assert found["met"] == 1 + 3
+    assert found["answered_by_the_right_memory"] == 1 + 2, "the second task is in the long-term memory"
+    assert found["not_met"] == 3 + 1
+    assert found["marked_unknown"] == 2 + 0
+    assert counts(replace(run, record=replace(run.record, events=[]))) is None
+
+
+@pytest.fixture
+def run_with(tmp_path):
+    """`run_with(dataset, algorithm, seed, matrix, …)`: a result with this accuracy matrix."""
+
+    def make(dataset, algorithm, seed, matrix, seconds=100.0, resilience=None, **config):
+        matrix = np.asarray(matrix, dtype=float)
+        tasks = [f"t{i}" for i in range(matrix.shape[1])]
+        name = f"{dataset}-{algorithm}-{len(list(tmp_path.glob('runs/*')))}-seed{seed}"
+        known = {
+            "dataset": dataset, "algorithm": algorithm, "preset": "paper", "seed": seed, "evaluate_on": "test",
+            "tasks": tasks, "classes": tasks, "shape": [4, 4], "changes": {}, "note": "a part", **config,
+        }  # fmt: skip
+        writer = RunWriter(tmp_path / "runs" / name, known)
+        for row, values in enumerate(matrix):
+            writer.row("accuracy", tasks[min(row, len(tasks) - 1)], values)
+        if resilience:
+            writer.artefact("resilience", **{key: np.array(value) for key, value in resilience.items()})
+        writer.summary({"seconds": seconds, "train_seconds": seconds})
+        return read_result(collect(RunRecord.read(tmp_path / "runs" / name), tmp_path / "results"))
+
+    return make
+
+
+def square(diagonal, last):
+    """A matrix whose tasks are known so well when learnt, and so well at the end."""
+    size = len(last)
+    matrix = np.diag(np.full(size, diagonal))
+    matrix[-1] = last
+    return matrix
+
+
+def test_a_cell_is_ours_beside_the_papers(run_with):
+    shelf = Shelf(
+        (
+            run_with("digits", "dgdmn", 1, square(1.0, [0.84] * 10)),
+            run_with("digits", "dgdmn", 0, square(1.0, [0.80] * 10)),
+            run_with("digits", "dgdmn", 0, square(1.0, [0.1] * 10), changes={"n_stm": 5}),
+        )
+    )
+    one = cell(shelf, "acc", "digits", "dgdmn")
+    assert one.ours == pytest.approx((0.80, 0.84))
+    assert one.published == 0.818
+    text = metric_table(shelf, "acc")
+    assert "**.820 ± .020 (2)**; paper .818; reproduced" in text
+    assert "not run yet; paper .596" in text
+    assert "Below the paper's" not in text
+
+
+def test_below_the_papers_has_a_reason_and_never_learning_is_said(run_with):
+    known = Shelf(
+        tuple(run_with("digits", "nn", seed, square(1.0, [0] * 9 + [1.0])) for seed in (0, 1))
+        + tuple(run_with("digits", "ewc", seed, square(0.3, [0] * 9 + [1.0])) for seed in (0, 1))
+    )
+    text = metric_table(known, "bwt")
+    assert "- NN on Digits, −1.000 against −.778 (differs)" in text
+    assert REASONS["bwt", "digits", "nn"] in text
+    assert "- EWC on Digits: ours (.37)" in text, "nine of .3 and one of 1"
+    assert "- PPR on Digits: the paper's (.44)" in text
+    assert "DGDMN on Digits: the paper's" not in text
+    single = metric_table(Shelf((run_with("permnist", "nn", 0, square(1.0, [0.1] * 6)),)), "acc")
+    assert "(single run, lower). One run: too early to say." in single
+
+
+def test_what_the_paper_learnt_follows_from_its_two_numbers():
+    assert published_learnt("ppr", "digits") == pytest.approx(0.444, abs=1e-9)
+    assert published_learnt("nn", "hindi") == 1
+    assert published_learnt("joint", "digits") is None
+
+
+def state_of(shelf, words):
+    (one,) = [goal for goal in goals(shelf) if words in goal.what]
+    return one.status
+
+
+def test_goals_without_results_are_not_measured():
+    assert {goal.status for goal in goals(Shelf(()))} == {"not measured yet"}
+    assert len(goals(Shelf(()))) == 18
+
+
+def test_goals_are_reached_or_not(run_with):
+    baselines = [
+        run_with("digits", name, 0, square(1.0, [0.1] * 10)) for name in ("nn", "dropnn", "ppr", "ewc")
+    ]
+    dgr = run_with("digits", "dgr", 0, square(1.0, [0.7] * 10))
+    dual = run_with("digits", "dgdmn", 0, square(1.0, [0.8] * 10))
+    recog = [run_with("digits", "dgdmn-recog", 0, square(1.0, [0.74] * 10))]
+    shelf = Shelf((*baselines, dgr, dual, *recog))
+    assert state_of(shelf, "DGR above every sequential baseline in ACC, Digits") == "reached"
+    assert state_of(Shelf((dgr, *baselines[1:])), "DGR above every sequential baseline in ACC, Digits") == (
+        "not measured yet"
+    ), "a baseline is missing"
+    assert state_of(shelf, "DGDMN on Digits: ACC ≥ .818") == "not reached"
+    assert state_of(shelf, "recog") == "not reached", ".74 is more than .05 below .80"
+    other = run_with("digits", "dgdmn-recog", 1, square(1.0, [0.8] * 10))
+    assert state_of(Shelf((dual, other)), "recog") == "not measured yet", "not the same seed"
+    assert ("Digits", "+.100 (1 and 1 seeds); the paper +.222") in dual_minus_single(shelf)
+
+
+def test_goals_of_the_long_stream(run_with):
+    last = [0.0] * 30 + [0.84] * 10
+    shelf = Shelf(
+        (
+            run_with("tdigits", "dgdmn", 0, square(1.0, last), seconds=100.0),
+            run_with("tdigits", "dgr", 0, square(1.0, [0.1] * 40), seconds=329.0),
+        )
+    )
+    assert state_of(shelf, "last 10 tasks") == "reached"
+    assert state_of(shelf, "3.3 × faster") == "not reached"
+
+
+def test_goals_of_resilience_take_noise_as_the_paper_added_it(run_with):
+    def spoilt(unclipped, covered):
+        return {
+            "noise": [0.0, 0.3], "noise_accuracy": [0.9, 0.2], "noise_accuracy_unclipped": [0.9, unclipped],
+            "occlusion": [0.28], "occlusion_accuracy": [covered],
+        }  # fmt: skip
+
+    row = [[0.9] * 10]
+    shelf = Shelf(
+        (
+            run_with("digits", "dgr", 0, row, resilience=spoilt(0.8, 0.5), together=True),
+            run_with("digits", "joint", 0, row, resilience=spoilt(0.7, 0.6), together=True),
+        )
+    )
+    assert shelf.find("digits", "dgr", TOGETHER)
+    assert state_of(shelf, "noise") == "reached"
+    assert state_of(shelf, "occlusion") == "not reached"
+
+
+def page(results):
+    sections = [
+        Section("table-acc", "accuracy", tuple(results), 3, ()),
+        Section("figure-tsne", "maps", (), 2, (), "Not drawn yet."),
+        Section("ablation-x", "a try", tuple(results), 0, ("results/figures/ablation-x.svg",)),
+    ]
+    return render(sections, results, ["strange-run"], "# D\n\nwords\n\n1. **One** [why](decisions/why.md).\n")
+
+
+def test_the_page_says_what_there_is_and_what_not(run_with):
+    results = [
+        run_with("digits", "dgdmn", 0, square(1.0, [0.8] * 10), seconds=60),
+        run_with("digits", "dgdmn", 0, square(1.0, [0.9] * 10), changes={"n_stm": 5}, seconds=120),
+    ]
+    text = page(results)
+    assert "2 runs, 3 min of wall clock" in text
+    assert "`dgdmn reproduce table-acc`: 2 runs done, 3 min, 3 runs still to be done." in text
+    assert "`dgdmn reproduce figure-tsne`: no run done, 2 runs still to be done.\n\nNot drawn yet." in text
+    assert "![ablation-x](results/figures/ablation-x.svg)" in text
+    assert "| DGDMN, Digits | n_stm 5 | .900 (1) |" in text
+    assert "1. **One** [why](docs/decisions/why.md)." in text
+    assert "--n-stm 5" in text, "the command of each run"
+    assert "Left out, since no target has them as they were run: strange-run." in text
+
+
+def test_the_page_does_not_depend_on_the_order_of_what_it_reads(run_with):
+    results = [run_with("digits", name, 0, square(1.0, [0.5] * 10)) for name in ("dgr", "nn", "dgdmn")]
+    assert page(results) == page(results[::-1])
+
+
+def test_figures_are_drawn_from_results_alone_and_the_same_each_time(collected, tmp_path):
+    results = [
+        collected(f"digits-{name}-paper-seed0", algorithm=name, tasks=6) for name in ("nn", "dgr", "dgdmn")
+    ]
+    for target in ("figure-digits", "figure-forgetting", "ablation-ppr"):
+        files = draw(target, results, [], tmp_path / "one")
+        assert files[0].name == f"{target}.svg"
+        again = draw(target, results, [], tmp_path / "two")
+        assert [path.read_bytes() for path in files] == [path.read_bytes() for path in again]
+    assert draw("ablation-ppr", results[:1], [], tmp_path) == [], "nothing to compare"
+    assert draw("figure-tsne", results, [], tmp_path) == [], "latents are in run directories only"
+
+
+def test_figures_of_pictures_take_run_directories(make_run, tmp_path):
+    from dgdmn.report.runs import read_runs
+
+    directories = [
+        make_run("digits-dgdmn-paper-seed0", tasks=4),
+        make_run("digits-dgr-paper-together-seed0", algorithm="dgr", tasks=4, together=True),
+    ]
+    runs, _ = read_runs(directories)
+    results = [read_result(collect(run.record, tmp_path / "results")) for run in runs]
+    assert [path.name for path in draw("figure-tsne", results, runs, tmp_path)] == ["figure-tsne.svg"]
+    assert draw("figure-tsne", results, runs[:1], tmp_path) == [], "one map compares nothing"
+    dreams = draw("figure-dreams", results, runs, tmp_path)
+    assert [path.name for path in dreams] == ["figure-dreams-in-sequence.svg", "figure-dreams-jointly.svg"]
+    names = [path.name for path in draw("figure-resilience", results, runs, tmp_path)]
+    assert names == ["figure-resilience.svg", "figure-resilience-pictures.svg"]
