@@ -23,7 +23,9 @@ def test_the_package_is_light():
     assert loaded_by("import dgdmn; dir(dgdmn); dgdmn.Preset") & set(HEAVY) == set()
 
 
-@pytest.mark.parametrize("module", ["metrics", "records", "presets", "streams", "report.files", "report.server"])
+@pytest.mark.parametrize(
+    "module", ["metrics", "records", "presets", "streams", "report.files", "report.server"]
+)
 def test_what_trains_nothing_needs_no_torch(module):
     assert "torch" not in loaded_by(f"import dgdmn.{module}")
 

@@ -128,7 +128,7 @@ def test_none_leaves_a_field_as_it_is():
 
 
 def test_named_presets():
-    assert PRESETS == ("paper", "quick", "arrays")
+    assert PRESETS == ("paper", "best", "quick", "arrays")
     assert preset("paper", "shapes") is PAPER["shapes"]
     assert preset("arrays") is ARRAYS
     assert preset("paper").n_classes == 0, "without a dataset the outputs grow"
@@ -137,6 +137,10 @@ def test_named_presets():
         assert quick.samples_per_task * quick.generator_epochs < 5_000
         assert quick.n_max <= paper.n_max
         assert quick.learner_layers == paper.learner_layers, "the same networks"
+        best = preset("best", dataset)
+        for name in ("n_stm", "n_max", "learner_layers", "learner_convolutions", "n_classes", "exemplars"):
+            assert getattr(best, name) == getattr(paper, name), "no more room than the paper's"
+        assert best.generator_epochs <= paper.generator_epochs
 
 
 def test_a_preset_is_plain_json():

@@ -15,7 +15,7 @@ class Samples:
     x: Tensor
     """Flattened inputs in [0, 1], shape (n, d)."""
     y: Tensor
-    """Class indices, shape (n,)."""
+    """Class indices, shape (n,), or what a learner is to answer: probabilities, shape (n, classes)."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):

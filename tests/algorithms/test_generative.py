@@ -55,9 +55,7 @@ def test_a_generator_without_latents_says_so(doubles):
     made = doubles()
     model = DGR(random_state=0, generator=made.generator, learner=made.learner).fit(TABLE, LABELS)
     assert not model.has_latents()
-    with pytest.raises(
-        UsageError, match="generator StoringGenerator has no latents; give it a method latents"
-    ):
+    with pytest.raises(UsageError, match="generator StoringGenerator has no latents; make it a Coder"):
         model.latents(TABLE)
 
 

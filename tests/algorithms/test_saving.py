@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
 
 from dgdmn import load, storage
 from dgdmn.errors import DgdmnError, UsageError
 from dgdmn.presets import Preset
+from dgdmn.testing import find_rows
 
 
 def parameters(place):
@@ -36,6 +38,48 @@ def test_networks_of_ones_own_are_given_again(make, tasks, doubles, tmp_path):
         ):
             load(tmp_path, **others)
     check_twins(model, load(tmp_path, **given), tasks)
+
+
+BEST = {
+    "index": "codes",
+    "prior_components": 6,
+    "soft_labels": 0.5,
+    "latent_noise": 1.0,
+    "momentum": 0.9,
+    "rate": "cycle",
+}
+
+
+@pytest.mark.parametrize("awake", [1, 2])
+def test_codes_and_a_latent_prior_are_found_again(make, tasks, tmp_path, awake):
+    model = make("dgdmn", n_stm=2, **BEST)
+    for number in range(awake):
+        model.partial_fit(*tasks[number], classes=[0, 1, 2], task=str(number))
+    model.save(tmp_path)
+    loaded = load(tmp_path)
+    if awake == 2:
+        assert all(
+            np.array_equal(one, two) for one, two in zip(model.sample(20), loaded.sample(20), strict=True)
+        )
+    check_twins(model, loaded, tasks)
+
+
+def test_a_saved_memory_holds_no_row_and_after_sleep_no_code(make, tasks, tmp_path):
+    model = make("dgdmn", n_stm=2, sttm_latent=8, **BEST)  # a code of two numbers would be found by chance
+    model.partial_fit(*tasks[0], classes=[0, 1, 2], task="0")
+    model.save(tmp_path)
+    awake = storage.read(tmp_path)[1]
+    codes, rows = awake["stm"][0]["index"]["codes"].float(), tasks[0][0].reshape(24, -1)
+    assert find_rows(awake, codes) == ["['stm'][0]['index']['codes']"]
+    assert find_rows(awake, rows) == []
+    model.partial_fit(*tasks[1], task="1")
+    model.save(tmp_path)
+    asleep = storage.read(tmp_path)[1]
+    assert find_rows(asleep, codes) == find_rows(asleep, rows) == []
+    asleep["ltm"]["prior"]["planted"] = codes[5:6]
+    asleep["ltm"]["generator"]["planted"] = torch.tensor(rows[7:8])
+    assert find_rows(asleep, codes) == ["['ltm']['prior']['planted']"]
+    assert find_rows(asleep, rows) == ["['ltm']['generator']['planted']"]
 
 
 class Odd:

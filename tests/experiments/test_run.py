@@ -12,7 +12,7 @@ from dgdmn.algorithms import ALGORITHMS
 from dgdmn.errors import UsageError
 from dgdmn.experiments.run import execute
 from dgdmn.experiments.spec import RunSpec
-from dgdmn.presets import preset
+from dgdmn.presets import Preset, preset
 
 TINY = {"samples_per_task": 16, "generator_epochs": 1, "learner_epochs": 1, "joint_epochs": 1, "min_steps": 4}
 
@@ -83,3 +83,16 @@ def test_a_task_is_cut_to_the_rows_asked_for(tmp_path):
     record = execute(spec(algorithm="nn"), tmp_path)
     began = [event for event in record.events if event["kind"] == "task_began"]
     assert [event["samples"] for event in began] == [16] * 10
+
+
+def test_very_many_options_still_make_a_file_name():
+    many = {"kappa": 0.25, "n_stm": 7, "generator_epochs": 31, "learner_epochs": 33, "joint_epochs": 35, "beta": 0.7,
+            "sttm_generator_layers": (16, 17), "sttm_learner_layers": (18, 19), "generator_layers": (20, 21),
+            "clip_norm": 3.5, "clip_value": 4.5}  # fmt: skip
+    one, other = (
+        RunSpec("digits", "dgdmn", "paper", Preset(**many)).name,
+        RunSpec("digits", "dgdmn", "paper", Preset(**{**many, "beta": 0.8})).name,
+    )
+    assert len(one) < 200
+    assert one != other
+    assert "-options-" in one

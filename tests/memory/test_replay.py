@@ -6,6 +6,7 @@ import torch
 from dgdmn.events import EpochDone, Replayed, ignore
 from dgdmn.memory.dictionary import Entry
 from dgdmn.memory.generative import GenerativeMemory
+from dgdmn.memory.replay import softened
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.presets import Preset
 from dgdmn.samples import Samples, concat
@@ -176,3 +177,9 @@ def test_the_listener_hears_epochs_then_the_replay(memory, distinct):
     learn(dgm, distinct(0, 3, 2), "a", listen=heard.append)
     assert [type(event) for event in heard] == [EpochDone, EpochDone, Replayed]
     assert heard[-1] == Replayed(("a",), 3, 0, 3, ())
+
+
+def test_a_soft_label_is_partly_what_the_memory_believed():
+    y, believed = torch.tensor([2, 0, 1]), torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    expected = [[0, 0, 1], [0.9, 0.1, 0.0], [0.0, 0.8, 0.2]]
+    assert torch.allclose(softened(y, believed, 0.2), torch.tensor(expected)), "new samples keep their labels"

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from dgdmn.events import ignore
+from dgdmn.networks.generator import Coder
 from dgdmn.networks.training import Schedule
-from dgdmn.networks.vae import VAE, Encoder
+from dgdmn.networks.vae import VAE
 
 
 def rng(seed=0):
@@ -89,13 +90,14 @@ def test_a_dream_decodes_the_prior():
     )
 
 
-def test_latents_are_the_means_of_q():
+def test_the_posterior_has_the_mean_and_deviation_of_q():
     network, x = vae(), inputs(5, 3)
-    mean = forward(network.encoder, x.numpy().astype(float))[:, :2]
-    found = network.latents(x)
-    np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6)
-    assert not found.requires_grad
-    assert isinstance(network, Encoder)
+    found = forward(network.encoder, x.numpy().astype(float))
+    mean, deviation = network.posterior(x)
+    np.testing.assert_allclose(mean, found[:, :2], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(deviation, np.exp(found[:, 2:] / 2), rtol=1e-4)
+    assert not mean.requires_grad
+    assert isinstance(network, Coder)
 
 
 @pytest.mark.parametrize("shape", [(9, 7, 3), (9, 7), (28, 28), (5, 5, 1), (16,)])

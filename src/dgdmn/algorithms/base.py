@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     min_steps: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
+    momentum: float | None = None
+    rate: Literal["constant", "cycle"] | None = None
     learner: LearnerFactory | None = None
     """Makes learners of your own (`dgdmn.networks.generator`)."""
     value_range: tuple[Any, Any] | None = None

@@ -37,6 +37,7 @@ class DualClassifier(GenerativeClassifier):
     """A classifier with a short-term and a long-term memory."""
 
     n_stm: int | None = None
+    index: Literal["none", "codes"] | None = None
     gamma: float | None = None
     recognise_each: Literal["batch", "sample"] | None = None
     sttm_latent: int | None = None

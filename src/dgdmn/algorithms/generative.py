@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,8 +18,7 @@ from dgdmn.algorithms.learnt import Learnt
 from dgdmn.errors import UsageError
 from dgdmn.events import ignore
 from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.networks.generator import GeneratorFactory
-from dgdmn.networks.vae import Encoder
+from dgdmn.networks.generator import Coder, GeneratorFactory
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -40,6 +40,9 @@ class GenerativeClassifier(ContinualClassifier):
     generator_epochs: int | None = None
     learner_epochs: int | None = None
     beta: float | None = None
+    prior_components: int | None = None
+    soft_labels: float | None = None
+    latent_noise: float | None = None
     generator: GeneratorFactory | None = None
     """Makes generators of your own (`dgdmn.networks.generator`)."""
 
@@ -69,9 +72,13 @@ class GenerativeClassifier(ContinualClassifier):
             raise UsageError(f"n is {n!r}; it must be a whole number of at least 1")
         seeds = learnt.seeds.aside() if random_state is None else seeds_of(random_state)
         with using_threads(self.threads):
-            x = long_term.generator.sample(int(n), seeds.next())
-            answers = learnt.named(long_term.answers(x))
-        return learnt.scaling.invert(x.cpu().numpy(), learnt.shape), self._labels(answers)
+            dreams = long_term.dream(int(n), seeds)
+            # with a latent prior a dream's class is known; without one the learner says what it sees
+            outputs = (
+                F.one_hot(dreams.y, long_term.n_classes) if long_term.prior else long_term.answers(dreams.x)
+            )
+            answers = learnt.named(outputs)
+        return learnt.scaling.invert(dreams.x.cpu().numpy(), learnt.shape), self._labels(answers)
 
     def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
         """X as the long-term memory sees it, in its own range (uint8 as floats in [0, 1])."""
@@ -84,19 +91,19 @@ class GenerativeClassifier(ContinualClassifier):
     def has_latents(self) -> bool:
         """Whether the long-term memory's generator has a latent space; one of your own may have none."""
         check_is_fitted(self)
-        return isinstance(self._long_term(self.learnt_).generator, Encoder)
+        return isinstance(self._long_term(self.learnt_).generator, Coder)
 
     def latents(self, X: ArrayLike) -> NDArray[np.float32]:
         """Where X lies in the long-term memory's latent space: the means of q(z | x), shape (n, latent)."""
         learnt, long_term = self._consolidated()
         generator = long_term.generator
-        if not isinstance(generator, Encoder):
+        if not isinstance(generator, Coder):
             raise UsageError(
-                f"generator {type(generator).__name__} has no latents; give it a method latents(x), or use ours"
+                f"generator {type(generator).__name__} has no latents; make it a Coder, or use ours"
             )
         with using_threads(self.threads):
             x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
-            z: NDArray[np.float32] = generator.latents(x).cpu().numpy()
+            z: NDArray[np.float32] = generator.posterior(x)[0].cpu().numpy()
         return z
 
     def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:

@@ -35,7 +35,7 @@ class Run:
     algorithm: tuple[str, ...] = ("dgdmn",)
     """One or more of them; `dgdmn algorithms` lists them."""
     preset: str = "paper"
-    """`paper` (appendix B) or `quick` (the same code in under a minute)."""
+    """`paper` (appendix B), `best` (ours, beyond it) or `quick` (the paper's code in under a minute)."""
     seed: tuple[int, ...] = (0,)
     """One or more seeds; each gives a run of its own."""
     out: Path = Path("runs")

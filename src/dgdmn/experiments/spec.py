@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +11,9 @@ from dgdmn import presets
 from dgdmn.errors import UsageError
 from dgdmn.presets import Preset
 from dgdmn.records import RunRecord, run_name
+
+_LONG = 160
+"""Letters of changed options in a run's name; more are summed up, for a file name has at most 255 bytes."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class RunSpec:
     def name(self) -> str:
         """The run directory's name; what differs from the preset is part of it."""
         changes = [f"{key}-{_short(value)}" for key, value in self.changes().items()]
+        if sum(map(len, changes)) > _LONG:
+            changes = [f"{len(changes)}-options-{sha256(repr(changes).encode()).hexdigest()[:8]}"]
         on = ["on-validation"] if self.evaluate_on == "validation" else []
         again = [f"revise-{_short(list(self.revise))}"] if self.revise else []
         at_once = ["together"] if self.together else []

@@ -74,19 +74,25 @@ class DualMemory:
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
 
     def room(self) -> int:
-        """Bytes of the long-term memory and n_STM task memories, awake or not: the most there will be."""
+        """Bytes of the long-term memory and n_STM task memories, awake or not: the most there will be.
+
+        A task memory that is not awake counts with as many codes as one ever had.
+        """
         with hollow():
             sttm = bytes_in(GenerativeMemory(self._blueprint, "stm", self.ltm.n_classes, Seeds(0)).state())
-        return bytes_in(self.state()) + max(0, self._options.n_stm - len(self.stm.awake)) * sttm
+        asleep = max(0, self._options.n_stm - len(self.stm.awake))
+        return bytes_in(self.state()) + asleep * (sttm + self.stm.largest_index)
 
     def state(self) -> State:
         """All that was learnt."""
-        return {"stm": self.stm.state(), "ltm": self.ltm.state()}
+        indexed = {"largest_index": self.stm.largest_index} if self.stm.largest_index else {}
+        return {"stm": self.stm.state(), "ltm": self.ltm.state(), **indexed}
 
     def restore(self, state: State) -> None:
         """Take back what `state` gave."""
         self.stm.restore(state["stm"])
         self.ltm.restore(state["ltm"])
+        self.stm.largest_index = state.get("largest_index", 0)
 
     def grow(self, n_classes: int) -> None:
         """There are more classes now. Each memory makes room for them when it next learns: new outputs

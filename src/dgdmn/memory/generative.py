@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from dgdmn.events import Listener
 from dgdmn.memory.dictionary import Entry, TaskDictionary
+from dgdmn.memory.prior import LatentPrior
 from dgdmn.memory.replay import replay
 from dgdmn.networks.blueprint import Blueprint
-from dgdmn.networks.generator import Generator, Learner, Role
+from dgdmn.networks.generator import Coder, Generator, Learner, Role, ShapedLearner
 from dgdmn.presets import Preset
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
@@ -31,6 +33,8 @@ class GenerativeMemory:
     """Samples seen so far (or trained on, with `age="letter"`)."""
     n_classes: int
     """Classes there are; L has fewer outputs while it has not learnt since new ones came."""
+    prior: LatentPrior | None
+    """Where the latents of G lie, by class; None: taken to be N(0, I), as in the paper."""
     options: Preset
 
     def __init__(self, blueprint: Blueprint, role: Role, n_classes: int, seeds: Seeds) -> None:
@@ -41,6 +45,12 @@ class GenerativeMemory:
         self.age = 0
         self.n_classes = self._outputs = n_classes
         self.options = blueprint.preset
+        fitted = role == "ltm" and self.options.prior_components > 0
+        self.prior = (
+            LatentPrior(self.options.prior_components, self.generator.latent)
+            if fitted and isinstance(self.generator, Coder)
+            else None
+        )
 
     def learn(self, new: Samples, tasks: Mapping[str, Entry], seeds: Seeds, listen: Listener) -> None:
         """Learn new samples by deep generative replay (Algorithm 1)."""
@@ -70,9 +80,43 @@ class GenerativeMemory:
         return self.generator.reconstruction_loss(x) / x.sum(dim=1).clamp(min=1.0)
 
     def dream(self, n: int, seeds: Seeds) -> Samples:
-        """Draw n inputs from G and label them with L (Algorithm 1, lines 17-18)."""
+        """Draw n inputs from G and label them with L (Algorithm 1, lines 17-18).
+
+        Latents drawn from a fitted prior have known labels, and need no L.
+        """
+        if self.prior:
+            z, y = self.prior.draw(n, seeds.next())
+            return Samples(self._coder.decoded(z), y)
         x = self.generator.sample(n, seeds.next())
         return Samples(x, self.answers(x).argmax(dim=1))
+
+    def fit_prior(self, samples: Samples, seeds: Seeds) -> None:
+        """Learn where the latents of these samples lie, if there is a prior to fit."""
+        if self.prior is not None:
+            self.prior.fit(*self._coder.posterior(samples.x), samples.y, seeds.next())
+
+    @property
+    def learns_from_latents(self) -> bool:
+        """Whether L sees decodes of z ~ q(z | x), where the preset says so and the networks can."""
+        able = isinstance(self.generator, Coder) and isinstance(self.learner, ShapedLearner)
+        return self.options.latent_noise > 0 and able
+
+    def train_learner_on_latents(self, lesson: Samples, seeds: Seeds, listen: Listener) -> None:
+        """Train L on decodes of z about the mean of q(z | x), drawn anew at each visit of a sample.
+
+        A decoder's way of varying a sample is what dreams will look like. It costs a decoding for each visit.
+        """
+        generator, learner = self._coder, self.learner
+        assert isinstance(learner, ShapedLearner)
+        mean, deviation = generator.posterior(lesson.x)
+
+        def loss(mean: Tensor, deviation: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
+            noise = torch.randn(mean.shape, generator=rng).to(mean.device)
+            x = generator.decoded(torch.addcmul(mean, deviation, noise))
+            return F.cross_entropy(learner(x, rng), y)
+
+        noisy = deviation * self.options.latent_noise
+        learner.train_with(loss, (mean, noisy, lesson.y), seeds.next(), listen)
 
     def recall(self, x: Tensor) -> Samples:
         """The inputs as this memory remembers them, with its own labels (section 3.2)."""
@@ -88,6 +132,11 @@ class GenerativeMemory:
         known = self.learner.probabilities(x)
         return F.pad(known, (0, self.n_classes - self._outputs))
 
+    @property
+    def _coder(self) -> Coder:
+        assert isinstance(self.generator, Coder)
+        return self.generator
+
     def state(self) -> State:
         """All that was learnt."""
         return {
@@ -97,6 +146,7 @@ class GenerativeMemory:
             "age": self.age,
             "n_classes": self.n_classes,
             "outputs": self._outputs,
+            **({"prior": self.prior.state()} if self.prior is not None else {}),
         }
 
     def restore(self, state: State) -> None:
@@ -104,6 +154,8 @@ class GenerativeMemory:
         if state["outputs"] != self._outputs:
             self.learner = self._blueprint.learner(self._role, state["outputs"], Seeds(0).next())
         self.generator.load_state_dict(state["generator"])
+        if self.prior is not None:
+            self.prior.restore(state["prior"])
         self.learner.load_state_dict(state["learner"])
         self.tasks = TaskDictionary.restored(state["tasks"])
         self.age, self.n_classes, self._outputs = state["age"], state["n_classes"], state["outputs"]

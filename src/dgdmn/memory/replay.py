@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import torch.nn.functional as F
+from torch import Tensor
+
 from dgdmn.events import Listener, Replayed
 from dgdmn.memory.dictionary import Entry
 from dgdmn.samples import Samples, concat
@@ -51,18 +54,30 @@ def replay(
 
     dreams = dgm.dream(n_gen, seeds)  # 17-18: X_gen from G, Y_gen = L(X_gen)
     x_tr = concat(new, dreams)  # 19
+    y_tr = softened(x_tr.y, dgm.answers(dreams.x), options.soft_labels) if options.soft_labels else x_tr.y
 
     dgm.tasks.add(d_tasks)  # 20
     dgm.age += n_seen if options.age == "seen" else n_tasks + n_gen  # 21
 
     dgm.train_generator(x_tr.x, new.x, seeds, listen)  # 22
-    if options.reconstructed in ("new", "all"):
-        new = Samples(dgm.generator.reconstruct(new.x), new.y)  # 23
-    if options.reconstructed == "all":
-        dreams = Samples(dgm.generator.reconstruct(dreams.x), dreams.y)
-    dgm.learner.fit(concat(new, dreams), seeds.next(), listen)  # 24-25
+    dgm.fit_prior(x_tr, seeds)
+    if dgm.learns_from_latents:
+        dgm.train_learner_on_latents(Samples(x_tr.x, y_tr), seeds, listen)
+    else:
+        if options.reconstructed in ("new", "all"):
+            new = Samples(dgm.generator.reconstruct(new.x), new.y)  # 23
+        if options.reconstructed == "all":
+            dreams = Samples(dgm.generator.reconstruct(dreams.x), dreams.y)
+        dgm.learner.fit(Samples(concat(new, dreams).x, y_tr), seeds.next(), listen)  # 24-25
 
     listen(Replayed(tuple(d_tasks), n_tasks, n_gen, dgm.age, _balance(dreams)))
+
+
+def softened(y: Tensor, believed: Tensor, share: float) -> Tensor:
+    """Labels as probabilities, those of the dreams, which come last, partly what was believed of them."""
+    targets = F.one_hot(y, believed.shape[1]).float()
+    targets[len(y) - len(believed) :].lerp_(believed, share)
+    return targets
 
 
 def _balance(samples: Samples) -> tuple[int, ...]:

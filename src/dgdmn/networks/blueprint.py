@@ -81,7 +81,9 @@ class Blueprint:
             learning_rate=p.learning_rate,
             rho=p.rho,
             epsilon=p.epsilon,
+            momentum=p.momentum,
             clip_norm=p.clip_norm if clip else 0.0,
             clip_value=p.clip_value if clip else 0.0,
             min_steps=p.min_steps,
+            cycle=p.rate == "cycle",
         )

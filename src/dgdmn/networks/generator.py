@@ -42,6 +42,23 @@ class Generator(Protocol):
         """Take back what `state_dict` gave."""
 
 
+@runtime_checkable
+class Coder(Generator, Protocol):
+    """A generator with a latent space: what an index of codes and a latent prior need. `VAE` is one.
+
+    A generator of your own that is none dreams by `sample`, and is not indexed.
+    """
+
+    latent: int
+    """Numbers in a code."""
+
+    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of q(z | x), each (n, latent); no gradients."""
+
+    def decoded(self, z: Tensor) -> Tensor:
+        """The inputs that these codes stand for, shape (n, d); no gradients."""
+
+
 class Learner(Protocol):
     """L: predicts a class index from an input."""
 

@@ -17,7 +17,8 @@ class RMSProp:
         g ← g · min(1, c / |g|),  g ← clip(g, ±v),  s ← ρ s + (1 − ρ) g²,  p ← p − η g / (√s + ε)
 
     A step is one fused kernel over each parameter: Adam without momentum (β₁ = 0, β₂ = ρ) and without
-    bias correction is RMSProp. What was measured: docs/decisions/speed.md.
+    bias correction is RMSProp. What was measured: docs/decisions/speed.md. With momentum m, not in the paper,
+    a step goes along an average of the gradients: a ← m a + (1 − m) g takes the place of the last g.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class RMSProp:
         epsilon: float,
         clip_norm: float,
         clip_value: float,
+        momentum: float = 0.0,
         squares: Sequence[Tensor] | None = None,
     ) -> None:
         self.parameters = list(parameters)
@@ -38,17 +40,18 @@ class RMSProp:
             for old, p in zip(kept, self.parameters, strict=True)
         ]
         self.learning_rate, self.rho, self.epsilon = learning_rate, rho, epsilon
-        self.clip_norm, self.clip_value = clip_norm, clip_value
+        self.clip_norm, self.clip_value, self.momentum = clip_norm, clip_value, momentum
+        self.averages = [torch.zeros_like(p) for p in self.parameters] if momentum else []
         self._steps = [torch.tensor(_SETTLED, device=p.device) for p in self.parameters]
 
     @torch.no_grad()
     def step(self, gradients: tuple[Tensor, ...]) -> None:
         """Move the parameters by their gradients, which are used up."""
         divisor = self._clip(gradients) if self.clip_norm or self.clip_value else 1.0
-        # Each gradient is its own "first moment": with β₁ = 0 the kernel writes it back as it is.
+        # Without momentum each gradient is its own "first moment": the kernel writes it back as it is.
         torch._fused_adam_(
-            list(self.parameters), gradients, gradients, self.squares, [], self._steps,
-            lr=self.learning_rate, beta1=0.0, beta2=self.rho, weight_decay=0.0, eps=self.epsilon,
+            list(self.parameters), gradients, self.averages or gradients, self.squares, [], self._steps,
+            lr=self.learning_rate, beta1=self.momentum, beta2=self.rho, weight_decay=0.0, eps=self.epsilon,
             amsgrad=False, maximize=False,
             grad_scale=torch.tensor(divisor, device=gradients[0].device) if divisor != 1.0 else None,
         )  # fmt: skip

@@ -32,14 +32,37 @@ class Schedule:
     learning_rate: float = 0.001
     rho: float = 0.9
     epsilon: float = 1e-8
+    momentum: float = 0.0
     clip_norm: float = 0.0
     clip_value: float = 0.0
     min_steps: int = 0
     """At least this many steps, by more epochs."""
+    cycle: bool = False
+    """Whether the step size rises and falls once in a training (Smith 2018)."""
 
     def epochs_for(self, n: int) -> int:
         """Epochs over n samples."""
-        return max(self.epochs, math.ceil(self.min_steps / math.ceil(n / self.batch_size)))
+        return max(self.epochs, math.ceil(self.min_steps / self._steps(n)))
+
+    def rate(self, n: int, epoch: int, step: int) -> float:
+        """The step size at a step of an epoch, each counted from 0, over n samples."""
+        if not self.cycle:
+            return self.learning_rate
+        done = (epoch * self._steps(n) + step + 1) / (self.epochs_for(n) * self._steps(n))
+        if done < _RISE:
+            return self.learning_rate * done / _RISE
+        return self.learning_rate * (
+            _END + (1 - _END) * (1 + math.cos(math.pi * (done - _RISE) / (1 - _RISE))) / 2
+        )
+
+    def _steps(self, n: int) -> int:
+        return math.ceil(n / self.batch_size)
+
+
+_RISE = 0.1
+"""Share of a training in which a cycled step size rises to its peak; then it falls as a cosine does."""
+_END = 0.001
+"""Where it ends, as a share of the peak."""
 
 
 @dataclass
@@ -53,7 +76,7 @@ class Training:
     """What a step of the algorithm's own adds to in place."""
 
     def state(self) -> list[Tensor]:
-        """Copies of the weights, the optimiser's squares, the random state and whatever else."""
+        """Copies of the weights, the optimiser's averages, the random state and whatever else."""
         return [tensor.detach().clone() for tensor in self._tensors()] + [self.generator.get_state()]
 
     @torch.no_grad()
@@ -64,7 +87,8 @@ class Training:
         self.generator.set_state(state[-1].cpu())
 
     def _tensors(self) -> list[Tensor]:
-        return [*self.network.parameters(), *self.network.buffers(), *self.optimiser.squares, *self.also]
+        optimiser = [*self.optimiser.squares, *self.optimiser.averages]
+        return [*self.network.parameters(), *self.network.buffers(), *optimiser, *self.also]
 
 
 class Keeper(Protocol):
@@ -114,6 +138,7 @@ def train(
         learning_rate=schedule.learning_rate,
         rho=schedule.rho,
         epsilon=schedule.epsilon,
+        momentum=schedule.momentum,
         clip_norm=schedule.clip_norm,
         clip_value=schedule.clip_value,
         squares=squares,
@@ -125,7 +150,8 @@ def train(
     for epoch in range(done + 1, epochs + 1):
         order = torch.randperm(n, generator=generator).to(data[0].device)
         losses = []
-        for rows in order.split(schedule.batch_size):
+        for number, rows in enumerate(order.split(schedule.batch_size)):
+            optimiser.learning_rate = schedule.rate(n, epoch - 1, number)
             value = loss(*[tensor.index_select(0, rows) for tensor in data], generator)
             step(optimiser, torch.autograd.grad(value, optimiser.parameters))
             losses.append(value.detach() * len(rows))

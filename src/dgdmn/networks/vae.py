@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -15,14 +15,6 @@ from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
 
 _WIDEST = 20.0
 """Largest log-variance of a latent, e²⁰: far above any that is learnt, far below what overflows."""
-
-
-@runtime_checkable
-class Encoder(Protocol):
-    """A generator with a latent space; one of your own may have one too."""
-
-    def latents(self, x: Tensor) -> Tensor:
-        """Where each input lies in it, shape (n, latent)."""
 
 
 class VAE(TrainedNetwork):
@@ -80,15 +72,20 @@ class VAE(TrainedNetwork):
     def sample(self, n: int, rng: torch.Generator) -> Tensor:
         """Dream n inputs: decode z ~ N(0, I)."""
         z = torch.randn(n, self.latent, generator=rng).to(next(self.parameters()).device)
+        return self.decoded(z)
+
+    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of q(z | x), each (n, latent)."""
+        mean, log_variance = in_batches(lambda part: torch.cat(self.encode(part), dim=1), x).chunk(2, dim=1)
+        return mean, torch.exp(0.5 * log_variance)
+
+    def decoded(self, z: Tensor) -> Tensor:
+        """The mean images of these latents."""
         return in_batches(lambda part: self.decode(part).sigmoid(), z)
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """Decode the mean of q(z | x)."""
         return in_batches(lambda part: self.decode(self.encode(part)[0]).sigmoid(), x)
-
-    def latents(self, x: Tensor) -> Tensor:
-        """The mean of q(z | x), shape (n, latent)."""
-        return in_batches(lambda part: self.encode(part)[0], x)
 
     def reconstruction_loss(self, x: Tensor) -> Tensor:
         """−log p(x | z) at the mean of q(z | x), in nats, shape (n,)."""

@@ -1,0 +1,105 @@
+"""The latent prior: what it fits is what was there, what it draws is balanced, and its size is bounded."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dgdmn.memory.prior import LatentPrior, clustered
+
+
+def rng(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def fitted(mean, deviation, y, budget=2, seed=0):
+    prior = LatentPrior(budget, mean.shape[1])
+    prior.fit(mean, deviation, y, rng(seed))
+    return prior
+
+
+def test_nothing_was_fitted_yet():
+    assert not LatentPrior(5, 3)
+
+
+def test_one_gaussian_a_class_has_the_moments_of_the_posteriors_together():
+    """By hand: the covariance of the means, and the mean variance of the posteriors on its diagonal."""
+    mean = torch.tensor([[0.0, 0.0], [2.0, 2.0], [0.0, 2.0], [2.0, 0.0]])
+    deviation = torch.tensor([[1.0, 2.0]]).expand(4, 2)
+    prior = fitted(mean, deviation, torch.zeros(4, dtype=torch.long), budget=1)
+    assert prior.means.tolist() == [[1.0, 1.0]]
+    covariance = prior.roots[0] @ prior.roots[0].T
+    assert torch.allclose(covariance, torch.tensor([[1 + 1.0, 0.0], [0.0, 1 + 4.0]]), atol=1e-3)
+
+
+def test_draws_have_the_moments_that_were_fitted():
+    root = torch.tensor([[1.0, 0.0], [0.8, 0.3]])
+    mean = torch.randn(4000, 2, generator=rng(1)) @ root.T + torch.tensor([3.0, -1.0])
+    prior = fitted(mean, torch.full_like(mean, 0.1), torch.zeros(4000, dtype=torch.long), budget=1)
+    z, _ = prior.draw(20_000, rng(2))
+    assert torch.allclose(z.mean(dim=0), torch.tensor([3.0, -1.0]), atol=0.05)
+    assert torch.allclose(torch.cov(z.T), root @ root.T + 0.01 * torch.eye(2), atol=0.06)
+
+
+def test_classes_come_in_equal_shares_however_many_samples_each_had():
+    y = torch.tensor([0] * 900 + [7] * 100)
+    mean = torch.where(y[:, None] == 0, 0.0, 50.0) + torch.randn(1000, 3, generator=rng(1))
+    prior = fitted(mean, torch.ones(1000, 3), y, budget=6)
+    z, labels = prior.draw(500, rng(3))
+    assert labels.bincount(minlength=8).tolist() == [250, 0, 0, 0, 0, 0, 0, 250]
+    assert torch.equal(z.mean(dim=1) > 25, labels == 7), "a label is that of the place it was drawn from"
+
+
+def test_a_component_is_drawn_from_as_often_as_its_weight_says():
+    mean = torch.cat([torch.zeros(300, 1), torch.full((100, 1), 90.0)])
+    prior = fitted(mean, torch.full((400, 1), 0.01), torch.zeros(400, dtype=torch.long), budget=2, seed=1)
+    z, _ = prior.draw(400, rng(0))
+    assert int((z > 45).sum()) == 100
+
+
+@settings(max_examples=40, deadline=None)
+@given(classes=st.integers(1, 12), budget=st.integers(1, 20), each=st.integers(1, 60), n=st.integers(0, 50))
+def test_it_stays_within_its_budget_and_draws_what_is_asked(classes, budget, each, n):
+    y = torch.arange(classes).repeat_interleave(each)
+    mean = torch.randn(len(y), 2, generator=rng(classes))
+    prior = fitted(mean, torch.ones(len(y), 2), y, budget)
+    assert len(prior.labels) <= max(budget, classes)
+    assert prior.labels.unique().tolist() == list(range(classes))
+    z, labels = prior.draw(n, rng(1))
+    assert z.shape == (n, 2)
+    assert len(labels) == n
+    assert torch.isfinite(z).all()
+    sums = torch.zeros(classes).index_add_(0, prior.labels, prior.weights)
+    assert torch.allclose(sums, torch.ones(classes))
+
+
+def test_the_same_seed_gives_the_same_bits():
+    mean, y = torch.randn(200, 4, generator=rng(0)), torch.arange(200) % 2
+    one, two = (fitted(mean, torch.ones(200, 4), y, 8) for _ in range(2))
+    assert torch.equal(one.roots, two.roots)
+    assert torch.equal(one.draw(30, rng(1))[0], two.draw(30, rng(1))[0])
+
+
+def test_it_is_saved_and_found_again():
+    mean, y = torch.randn(200, 4, generator=rng(0)), torch.arange(200) % 2
+    prior, other = fitted(mean, torch.ones(200, 4), y, 8), LatentPrior(8, 4)
+    other.restore(prior.state())
+    assert torch.equal(prior.draw(30, rng(1))[0], other.draw(30, rng(1))[0])
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [("means", torch.zeros(2, 5)), ("roots", torch.zeros(1, 4, 4)), ("weights", torch.zeros(2).double())],
+)
+def test_parts_that_do_not_fit_are_refused(part, wrong):
+    mean = torch.randn(40, 4, generator=rng(0))
+    state = fitted(mean, torch.ones(40, 4), torch.arange(40) % 2, 2).state()
+    with pytest.raises(ValueError, match=part):
+        LatentPrior(2, 4).restore({**state, part: wrong})
+
+
+def test_k_means_tells_far_groups_apart():
+    points = torch.cat([torch.randn(50, 2, generator=rng(n)) + 40 * n for n in range(3)])
+    found = clustered(points, 3, rng(4)).reshape(3, 50)
+    assert all(len(group.unique()) == 1 for group in found)
+    assert len(found[:, 0].unique()) == 3
