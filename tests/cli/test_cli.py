@@ -59,6 +59,8 @@ def test_run_writes_the_run_directory_and_says_where(tmp_path):
     assert result.returncode == 0, result.stderr
     (dual,) = (tmp_path / "runs").glob("embedded-dgdmn-quick-*seed0")
     assert f"runs/{dual.name}" in result.stdout
+    assert "to look at: runs/report.html" in result.stdout
+    assert dual.name in (tmp_path / "runs/report.html").read_text()
     assert "ACC" in result.stdout
     assert "BWT" in result.stdout
     assert len(re.findall(r"task \d+/10", result.stderr)) == 20, "a plain line for each task of each run"
@@ -80,7 +82,7 @@ def test_run_writes_the_run_directory_and_says_where(tmp_path):
 def test_a_second_run_reports_at_once_and_a_torn_one_is_done_again(tmp_path):
     words = ("run", "embedded", "--algorithm", "nn", *SMALL)
     first = dgdmn(*words, cwd=tmp_path)
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("embedded-*")
     accuracy = (run / "accuracy.csv").read_bytes()
     before = (run / "summary.json").stat().st_mtime_ns
     again = dgdmn(*words, cwd=tmp_path)
@@ -118,7 +120,7 @@ def test_show_config_is_toml_and_runs_nothing(tmp_path):
 def test_overrides_are_part_of_the_name(tmp_path):
     result = dgdmn("run", "embedded", "--algorithm", "nn", *SMALL, "--learner-layers", "8", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("embedded-*")
     assert "learner_layers-8" in run.name
     assert json.loads((run / "config.json").read_text())["changes"]["learner_layers"] == [8]
 
@@ -127,7 +129,7 @@ def test_evaluating_on_validation_leaves_the_test_set_alone(tmp_path):
     words = ("run", "embedded", "--algorithm", "joint", *SMALL, "--evaluate-on", "validation")
     result = dgdmn(*words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("embedded-*")
     assert "on-validation" in run.name
     record = RunRecord.read(run)
     assert record.config["evaluate_on"] == "validation"

@@ -438,3 +438,9 @@ def test_the_newest_dreams_are_those_of_the_highest_step(tmp_path):
     (tmp_path / "run" / "artefacts" / ".dreams-2000.npz.tmp").touch()
     assert newest_dreams(tmp_path / "run" / "artefacts").name == "dreams-1000.npz"
     assert newest_dreams(tmp_path) is None
+
+
+def test_all_tasks_together_are_one_step(tmp_path):
+    begun(tmp_path / "run", together=True)
+    [progress] = Watch([tmp_path]).look()
+    assert progress.steps == 1

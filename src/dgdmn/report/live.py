@@ -175,9 +175,8 @@ class _Follower:
         if before == self._stamps:
             return False
         self.recorded = tuple(stamp for name, stamp in self._stamps.items() if name != EVENTS)
-        unread = (
-            self._problem or self._done or not before
-        )  # a problem, or the end, kept the rest from being read
+        # A problem, or the end, kept the rest from being read.
+        unread = self._problem or self._done or not before
         changed = [name for name in _READ if unread or before[name] != self._stamps[name]]
         try:
             for name in changed:
@@ -266,6 +265,8 @@ def newest_dreams(artefacts: Path) -> Path | None:
 
 def _planned(config: Mapping[str, Any]) -> int:
     revised = config.get("revise")
+    if config.get("together") is True:
+        return 1
     return len(checked_tasks(config)) + (len(revised) if isinstance(revised, list) else 0)
 
 

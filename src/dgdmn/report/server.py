@@ -78,9 +78,8 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     timeout = 60
-    wbufsize = (
-        1 << 16
-    )  # headers and content in one packet: the second would wait 40 ms for the first's receipt
+    # Headers and content leave in one packet: the second would wait 40 ms for the first's receipt.
+    wbufsize = 1 << 16
     disable_nagle_algorithm = True
 
     def parse_request(self) -> bool:
