@@ -293,6 +293,16 @@ def test_after_ctrl_c_resume_goes_on_to_the_same_bits(tmp_path):
     assert run.name in done.stdout, "what is complete is shown at once"
 
 
+def test_an_import_that_is_interrupted_ends_with_our_code(tmp_path):
+    code = "import dgdmn.cli as cli\ncli._dispatch = lambda *_: exec('raise KeyboardInterrupt')\ncli.main(['run'])\n"
+    (tmp_path / "stopped.py").write_text(code)
+    result = subprocess.run(
+        [sys.executable, "-m", "stopped"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 1, "not by the signal"
+    assert result.stderr.startswith("dgdmn: interrupted")
+
+
 @linux
 def test_a_run_ends_with_its_parent(tmp_path):
     process, _ = begin(tmp_path, 5)

@@ -54,6 +54,9 @@ def main(argv: list[str] | None = None) -> None:
         code = _complain(f"{error.filename or 'input/output'}: {error.strerror or error}", debug, 1)
     except Exception as error:
         code = _complain(f"{type(error).__name__}: {error} (a bug? --debug shows where)", debug, 1)
+    # CPython notes an interrupt of text that it executes, as imports do, and would end by the signal although
+    # it was caught here. Executing any other text makes it forget.
+    exec("")
     sys.exit(code)
 
 
