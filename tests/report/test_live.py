@@ -260,9 +260,9 @@ def told(*events):
     return story
 
 
-def an_epoch(epoch, epochs, done, network="generator", memory="stm"):
+def an_epoch(epoch, epochs, done, network="generator", memory="stm", samples=100):
     return {"kind": "epoch_done", "epoch": epoch, "epochs": epochs, "done": done, "network": network,
-            "memory": memory}  # fmt: skip
+            "memory": memory, "samples": samples}  # fmt: skip
 
 
 BEGAN = {"kind": "task_began", "step": 1, "task": "7"}
@@ -271,9 +271,24 @@ BEGAN = {"kind": "task_began", "step": 1, "task": "7"}
 def test_time_left_by_hand():
     story = told(BEGAN, an_epoch(1, 25, 0.1), an_epoch(2, 25, 0.2), an_epoch(3, 25, 0.3))
     assert story.left == pytest.approx(20 * 0.7 / 0.2)
-    assert story.training_left == pytest.approx(10 * 22)
+    assert story.phase_left == pytest.approx(10 * 22)
     assert story.doing == "learning 7; generator epoch 3 of 25"
     assert story.noted == pytest.approx(1794787200)
+
+
+def test_what_is_left_of_a_sleep_counts_the_learner_that_follows():
+    first = [
+        an_epoch(1, 2, 0.1),
+        an_epoch(2, 2, 0.2),
+        an_epoch(1, 2, 0.3, "learner"),
+        an_epoch(2, 2, 0.4, "learner"),
+    ]
+    again = [an_epoch(1, 4, 0.5, samples=50), an_epoch(2, 4, 0.6, samples=50)]
+    assert told(BEGAN, *first, *again).phase_left == pytest.approx(2 * 10 + 20 / 100 * 50)
+    other = [an_epoch(1, 4, 0.5, memory="ltm"), an_epoch(2, 4, 0.6, memory="ltm")]
+    assert told(BEGAN, *first, *other).phase_left == pytest.approx(2 * 10), (
+        "nobody timed that memory's learner"
+    )
 
 
 def test_an_earlier_attempt_takes_none_of_this_ones_time():
@@ -281,7 +296,7 @@ def test_an_earlier_attempt_takes_none_of_this_ones_time():
     assert story.left is None
     story.take({"time": "2026-11-16T00:00:00.000+00:00", "seconds": 40, **an_epoch(1, 9, 0.75, "learner")})
     assert story.left == pytest.approx(10.0)
-    assert story.training_left is None
+    assert story.phase_left is None
 
 
 def test_asleep_and_awake():
@@ -322,7 +337,7 @@ def test_no_event_can_upset_the_story(events):
     for event in events:
         story.take(event)
     assert 0 <= story.done <= 1
-    assert all(left is None or left >= 0 for left in (story.left, story.training_left))
+    assert all(left is None or left >= 0 for left in (story.left, story.phase_left))
     assert isinstance(story.doing, str)
     assert enough(events) in (True, False)
 

@@ -68,7 +68,7 @@
       const seen = run.accuracy === null ? "" : `; accuracy on tasks seen ${run.accuracy.toFixed(3)}`;
       say(now, `${percent(run.share)} done${left(run.ends)}, ${duration(run.seconds)} so far; `
         + `task ${run.step} of ${run.steps}${seen}`);
-      say(doing, run.doing + (run.epochs ? left(run.training_ends) : ""));
+      say(doing, run.doing + (run.epochs ? left(run.phase_ends) : ""));
       image.alt = `newest dreams of ${run.name}`;
       if (run.dreams !== shown) picture(image, shown = run.dreams);
     };

@@ -64,8 +64,8 @@ class Progress:
     """Epochs done of the training under way."""
     epochs: int = 0
     """Epochs it will have; 0 between trainings."""
-    training_left: float | None = None
-    """Seconds left of that training."""
+    phase_left: float | None = None
+    """Seconds left of the task or sleep under way."""
     evaluated: int = 0
     """Tasks learnt and tested."""
     accuracy: float | None = None
@@ -245,7 +245,7 @@ class _Follower:
             left=story.left,
             epoch=story.epoch,
             epochs=story.epochs,
-            training_left=story.training_left,
+            phase_left=story.phase_left,
             evaluated=story.evaluated,
             accuracy=story.accuracy,
             dreams=self._dreams,

@@ -172,7 +172,7 @@ def _running(run: Progress) -> dict[str, Any]:
         "ends": None if run.left is None else run.noted + run.left,
         "epoch": run.epoch,
         "epochs": run.epochs,
-        "training_ends": None if run.training_left is None else run.noted + run.training_left,
+        "phase_ends": None if run.phase_left is None else run.noted + run.phase_left,
         "accuracy": run.accuracy,
         "dreams": f"/dreams/{_key(run)}.png?{run.dreams.stem}" if run.dreams else "",
     }

@@ -44,6 +44,12 @@ class Story:
     _training: str = ""
     _attempt: Mark | None = field(default=None, repr=False)
     _first: Mark | None = field(default=None, repr=False)
+    _learner_to_come: float = 0.0
+    """Seconds that a learner will take after the generator under way, as it took the last time."""
+    _generated: dict[str, float] = field(default_factory=dict, repr=False)
+    """When the last generator of each memory was trained."""
+    _learner_pace: dict[str, float] = field(default_factory=dict, repr=False)
+    """Seconds a sample that a learner then took, in each memory."""
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Hear one event."""
@@ -74,6 +80,7 @@ class Story:
             self.accuracy = sum(seen) / len(seen) if seen else None
         elif kind == "resumed":
             self._attempt = self._first = None
+            self._generated.clear()
             self.evaluated = int(event["steps"])
             self._enter(self._phase)
 
@@ -88,6 +95,19 @@ class Story:
         self.epoch, self.epochs, self.done = epoch, epochs, done
         if self._attempt is None:
             self._attempt = Mark(self.seconds, done)
+        self._time_learner(str(event["memory"]), int(event["samples"]))
+
+    def _time_learner(self, memory: str, samples: int) -> None:
+        """A task, and a sleep, is a generator's training and then a learner's."""
+        ended = self.epoch == self.epochs
+        if self.network == "generator":
+            self._learner_to_come = self._learner_pace.get(memory, 0.0) * samples
+            if ended:
+                self._generated[memory] = self.seconds
+            return
+        self._learner_to_come = 0.0
+        if ended and memory in self._generated and samples > 0:
+            self._learner_pace[memory] = max(0.0, self.seconds - self._generated.pop(memory)) / samples
 
     def _enter(self, phase: str) -> None:
         self._phase, self._training, self.network, self.epoch, self.epochs = phase, "", "", 0, 0
@@ -112,12 +132,16 @@ class Story:
         return max(0.0, self.seconds - since.seconds) * (1 - self.done) / (self.done - since.done)
 
     @property
-    def training_left(self) -> float | None:
-        """Seconds that the training under way will still take."""
+    def phase_left(self) -> float | None:
+        """Seconds that the task or sleep under way will still take, testing left out.
+
+        Until a learner was timed, it counts for nothing: it is the small part.
+        """
         since = self._first
         if since is None or not self.network or self.epoch <= since.done:
             return None
-        return max(0.0, self.seconds - since.seconds) / (self.epoch - since.done) * (self.epochs - self.epoch)
+        pace = max(0.0, self.seconds - since.seconds) / (self.epoch - since.done)
+        return pace * (self.epochs - self.epoch) + self._learner_to_come
 
     @property
     def doing(self) -> str:
