@@ -1,0 +1,21 @@
+"""Appendix B as data: the one home of every hyper-parameter (no torch in here)."""
+
+from dgdmn.presets.arrays import ARRAYS
+from dgdmn.presets.best import COMPONENTS
+from dgdmn.presets.fields import Preset
+from dgdmn.presets.lookup import PRESETS, as_dict, field_docs, overridden, preset, sources_of
+from dgdmn.presets.paper import PAPER, WHENCE
+
+__all__ = [
+    "ARRAYS",
+    "COMPONENTS",
+    "PAPER",
+    "PRESETS",
+    "WHENCE",
+    "Preset",
+    "as_dict",
+    "field_docs",
+    "overridden",
+    "preset",
+    "sources_of",
+]

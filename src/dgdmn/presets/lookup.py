@@ -1,0 +1,79 @@
+"""A preset by its name: changed, as JSON, and explained field by field."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from dgdmn.errors import UsageError, suggestion
+from dgdmn.presets.arrays import ARRAYS
+from dgdmn.presets.best import best
+from dgdmn.presets.fields import Preset
+from dgdmn.presets.paper import PAPER, WHENCE
+from dgdmn.presets.quick import quick
+
+PRESETS = ("paper", "best", "quick", "arrays")
+
+
+def preset(name: str, dataset: str | None = None) -> Preset:
+    """The preset of that name for a dataset; without one, Digits' sizes with outputs that grow.
+
+    >>> preset("paper", "tdigits").kappa
+    0.05
+    """
+    if name not in PRESETS:
+        raise UsageError(f"no preset {name!r}{suggestion(name, PRESETS)}; there are {', '.join(PRESETS)}")
+    if name == "arrays":
+        return ARRAYS
+    if dataset is not None and dataset not in PAPER:
+        raise UsageError(
+            f"no preset for {dataset!r}{suggestion(dataset, PAPER)}; there are presets for {', '.join(PAPER)}"
+        )
+    base = replace(PAPER["digits"], n_classes=0) if dataset is None else PAPER[dataset]
+    if name == "best":
+        return best(base, dataset)
+    return base if name == "paper" else quick(base)
+
+
+def overridden(preset: Preset, changes: dict[str, Any]) -> Preset:
+    """The preset with some fields changed; None leaves a field as it is."""
+    known = {field.name for field in fields(Preset)}
+    for name in changes.keys() - known:
+        raise UsageError(f"no hyper-parameter {name!r}{suggestion(name, known)}")
+    return replace(preset, **{name: value for name, value in changes.items() if value is not None})
+
+
+def as_dict(preset: Preset) -> dict[str, Any]:
+    """The preset as plain JSON values."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(preset).items()
+    }
+
+
+def sources_of(name: str, dataset: str) -> dict[str, str]:
+    """What each field means and where its value in this preset comes from."""
+    digits = PAPER["digits"]
+    chosen, paper, docs = preset(name, dataset), PAPER.get(dataset, digits), field_docs()
+    for field, doc in docs.items():
+        value = getattr(chosen, field)
+        if value == getattr(digits, field):
+            continue
+        own = "ours" if value != getattr(paper, field) else WHENCE.get(dataset, {}).get(field, "ours")
+        meaning = doc.rsplit(" (", 1)[0] if doc.endswith(").") else doc.rstrip(".")
+        docs[field] = f"{meaning} ({own})."
+    return docs
+
+
+def field_docs() -> dict[str, str]:
+    """What each field means, from the docstring under it."""
+    body = ast.parse(inspect.getsource(Preset)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs = {}
+    for statement, following in itertools.pairwise(body.body):
+        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+            assert isinstance(statement.target, ast.Name)
+            docs[statement.target.id] = " ".join(str(ast.literal_eval(following.value)).split())
+    return docs
