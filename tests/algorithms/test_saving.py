@@ -47,6 +47,8 @@ BEST = {
     "latent_noise": 1.0,
     "momentum": 0.9,
     "rate": "cycle",
+    "dreams": "anew",
+    "recognition": "density",
 }
 
 

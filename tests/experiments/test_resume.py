@@ -25,7 +25,7 @@ from dgdmn.testing import find_rows
 TINY = {"samples_per_task": 16, "generator_epochs": 2, "learner_epochs": 2, "joint_epochs": 2, "min_steps": 4,
         "n_stm": 3, "generator_layers": (16,), "sttm_generator_layers": (8,)}  # fmt: skip
 BEST = {"index": "codes", "prior_components": 12, "soft_labels": 0.5, "latent_noise": 1.0, "momentum": 0.9,
-        "rate": "cycle"}  # fmt: skip
+        "rate": "cycle", "dreams": "anew", "recognition": "density", "sttm_steps": 5}  # fmt: skip
 
 
 def spec(algorithm, revise=(), threads=1, **changes):

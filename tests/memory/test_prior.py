@@ -98,6 +98,39 @@ def test_parts_that_do_not_fit_are_refused(part, wrong):
         LatentPrior(2, 4).restore({**state, part: wrong})
 
 
+def test_latents_of_classes_lie_where_their_classes_do():
+    y = torch.tensor([0] * 300 + [7] * 300)
+    mean = torch.where(y[:, None] == 0, 0.0, 50.0) + torch.randn(600, 3, generator=rng(1))
+    prior = fitted(mean, torch.full((600, 3), 0.1), y, budget=6)
+    wanted = torch.tensor([7, 0, 0, 7]).repeat(500)
+    z = prior.latents_of(wanted, rng(2))
+    assert torch.equal(z.mean(dim=1) > 25, wanted == 7)
+    drawn = prior.draw(2000, rng(3))[0]
+    assert torch.allclose(z.mean(dim=0), drawn.mean(dim=0), atol=0.2)
+    assert torch.allclose(torch.cov(z.T), torch.cov(drawn.T), rtol=0.02)
+    assert prior.latents_of(wanted[:0], rng(2)).shape == (0, 3)
+
+
+def test_a_component_answers_for_its_class_as_often_as_its_weight_says():
+    mean = torch.cat([torch.zeros(300, 1), torch.full((100, 1), 90.0)])
+    prior = fitted(mean, torch.full((400, 1), 0.01), torch.zeros(400, dtype=torch.long), budget=2, seed=1)
+    z = prior.latents_of(torch.zeros(8000, dtype=torch.long), rng(0))
+    assert float((z > 45).float().mean()) == pytest.approx(0.25, abs=0.02)
+
+
+def test_the_density_is_that_of_the_mixture():
+    """Against torch's own distributions."""
+    y = torch.arange(300) % 3
+    mean = torch.randn(300, 4, generator=rng(1)) + 3 * y[:, None]
+    prior = fitted(mean, torch.ones(300, 4), y, budget=6)
+    parts = torch.distributions.MultivariateNormal(prior.means, scale_tril=prior.roots)
+    mixture = torch.distributions.MixtureSameFamily(
+        torch.distributions.Categorical(prior.weights / prior.weights.sum()), parts
+    )
+    z = torch.randn(20, 4, generator=rng(2))
+    assert torch.allclose(prior.log_density(z), mixture.log_prob(z), atol=1e-4)
+
+
 def test_k_means_tells_far_groups_apart():
     points = torch.cat([torch.randn(50, 2, generator=rng(n)) + 40 * n for n in range(3)])
     found = clustered(points, 3, rng(4)).reshape(3, 50)

@@ -1,5 +1,6 @@
 """Appendix A by hand: memories whose reconstruction losses are given."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -70,7 +71,7 @@ def three():
 
 
 def test_each_sample_goes_to_the_memory_that_knows_it_best_else_to_the_long_term_memory():
-    found = recognised(torch.ones(3, 2), three(), 1.55, "sample")
+    found = recognised(torch.ones(3, 2), three(), Preset(recognise_each="sample"))
     assert found.answers.tolist() == [0, 1, 2]
     assert found.known.tolist() == [True, True, False], "nobody is below γ: the last memory answers"
     assert found.losses.tolist() == [
@@ -81,12 +82,42 @@ def test_each_sample_goes_to_the_memory_that_knows_it_best_else_to_the_long_term
 
 
 def test_a_batch_is_judged_as_one_task():
-    found = recognised(torch.ones(2, 2), three(), 1.55, "batch")  # means 1.5, .75 and 1.6
+    found = recognised(torch.ones(2, 2), three(), Preset())  # means 1.5, .75 and 1.6
     assert found.answers.tolist() == [1, 1]
     assert found.known.tolist() == [True, True]
-    assert recognised(torch.ones(2, 2), three(), 0.75, "batch").answers.tolist() == [2, 2], (
-        "below γ, not at it"
-    )
+    stricter = recognised(torch.ones(2, 2), three(), Preset(gamma=0.75))
+    assert stricter.answers.tolist() == [2, 2], "below γ, not at it"
+
+
+def test_by_density_the_best_memory_answers_even_for_what_nobody_knows():
+    options = Preset(gamma=0.1, recognise_each="sample", recognition="density")
+    found = recognised(torch.ones(2, 2), three(), options)
+    assert found.answers.tolist() == [0, 1]
+    assert found.known.tolist() == [False, False]
+
+
+def test_density_costs_a_latent_its_distance_and_grey_pixels_nothing():
+    """By hand: a prior of one standard Gaussian, so −log p(z) is z² / 2 + log √2π."""
+    options = Preset(generator_layers=(3,), latent=1, prior_components=1, recognition="density")
+    dgm = GenerativeMemory(Blueprint(options, (2,)), "ltm", 2, Seeds(0))
+    dgm.prior.restore({"labels": torch.tensor([0]), "weights": torch.ones(1), "means": torch.zeros(1, 1),
+                       "roots": torch.ones(1, 1, 1)})  # fmt: skip
+    x = torch.tensor([[1.0, 1.0], [0.5, 1.0]])
+    dgm.generator.reconstruction_loss = lambda x: torch.tensor([6.0, 5.0])
+    dgm.generator.posterior = lambda x: (torch.tensor([[0.0], [3.0]]), torch.ones(2, 1))
+    half = 0.5 * math.log(2 * math.pi)
+    expected = [(6 + half) / 2, (5 - math.log(2) + 4.5 + half) / 1.5]
+    assert dgm.recognition_loss(x).tolist() == pytest.approx(expected)
+
+
+def test_a_task_memory_has_a_prior_where_it_is_recognised_by_one():
+    def components(**changes):
+        blueprint = Blueprint(Preset(generator_layers=(3,), prior_components=50, **changes), (2,))
+        priors = [GenerativeMemory(blueprint, role, 2, Seeds(0)).prior for role in ("ltm", "stm")]
+        return [None if prior is None else prior.budget for prior in priors]
+
+    assert components() == [50, None]
+    assert components(recognition="density") == [50, 5]
 
 
 def test_answers_come_from_the_memory_chosen():

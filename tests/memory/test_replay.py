@@ -180,6 +180,9 @@ def test_the_listener_hears_epochs_then_the_replay(memory, distinct):
 
 
 def test_a_soft_label_is_partly_what_the_memory_believed():
-    y, believed = torch.tensor([2, 0, 1]), torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    y, old = torch.tensor([2, 0, 1]), torch.tensor([False, True, True])
+    believed = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
     expected = [[0, 0, 1], [0.9, 0.1, 0.0], [0.0, 0.8, 0.2]]
-    assert torch.allclose(softened(y, believed, 0.2), torch.tensor(expected)), "new samples keep their labels"
+    assert torch.allclose(softened(y, old, believed, 0.2), torch.tensor(expected)), (
+        "new ones keep their labels"
+    )

@@ -39,8 +39,10 @@ class DualClassifier(GenerativeClassifier):
     n_stm: int | None = None
     index: Literal["none", "codes"] | None = None
     gamma: float | None = None
+    recognition: Literal["reconstruction", "density"] | None = None
     recognise_each: Literal["batch", "sample"] | None = None
     sttm_latent: int | None = None
+    sttm_steps: int | None = None
     sttm_generator_layers: tuple[int, ...] | None = None
     sttm_generator_convolutions: tuple[int, ...] | None = None
     sttm_learner_layers: tuple[int, ...] | None = None

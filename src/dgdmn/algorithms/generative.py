@@ -41,6 +41,7 @@ class GenerativeClassifier(ContinualClassifier):
     learner_epochs: int | None = None
     beta: float | None = None
     prior_components: int | None = None
+    dreams: Literal["once", "anew"] | None = None
     soft_labels: float | None = None
     latent_noise: float | None = None
     generator: GeneratorFactory | None = None

@@ -41,9 +41,6 @@ class CountingGenerator(_Counting):
 
     network = "generator"
 
-    def __init__(self, schedule: Schedule, shape: tuple[int, ...], role: Role, rng: torch.Generator) -> None:
-        super().__init__(schedule)
-
     def fit(self, x: Tensor, rng: torch.Generator, listen: Listener) -> None:
         self._count(len(x), listen)
 

@@ -21,6 +21,7 @@ from dgdmn.algorithms.saving import described, restored
 from dgdmn.events import EpochDone, Event, SleepBegan
 from dgdmn.experiments.counting import CountingGenerator, CountingLearner
 from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.generator import Role
 from dgdmn.networks.layers import image_shape
 from dgdmn.networks.training import Schedule
 from dgdmn.presets import Preset
@@ -119,13 +120,16 @@ def _products(shape: tuple[int, ...], kernels: tuple[int, ...], size: int, layer
 def _doubles(name: str, preset: Preset) -> dict[str, Any]:
     """The networks that count, in the place of an algorithm's own."""
 
-    def schedule(epochs: int) -> Schedule:
-        return Schedule(epochs=epochs, batch_size=preset.batch_size, min_steps=preset.min_steps)
+    def schedule(epochs: int, least: int = 0) -> Schedule:
+        return Schedule(epochs=epochs, batch_size=preset.batch_size, min_steps=max(least, preset.min_steps))
+
+    def generator(_shape: tuple[int, ...], role: Role, _rng: torch.Generator) -> CountingGenerator:
+        return CountingGenerator(schedule(preset.generator_epochs, preset.sttm_steps if role == "stm" else 0))
 
     learner_epochs = preset.joint_epochs if name == "joint" else preset.learner_epochs
     doubles: dict[str, Any] = {"learner": partial(CountingLearner, schedule(learner_epochs))}
     if "generator" in algorithm(name)._get_param_names():
-        doubles["generator"] = partial(CountingGenerator, schedule(preset.generator_epochs))
+        doubles["generator"] = generator
     return doubles
 
 

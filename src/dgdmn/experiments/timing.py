@@ -69,7 +69,7 @@ class _Clock:
     """Knows how long a step of each network takes; times each once."""
 
     def __init__(self, preset: Preset, shape: tuple[int, ...], n_classes: int, threads: int | None) -> None:
-        once = replace(preset, generator_epochs=1, learner_epochs=1, min_steps=0)
+        once = replace(preset, generator_epochs=1, learner_epochs=1, min_steps=0, sttm_steps=0)
         self._blueprint, self._batch_size = Blueprint(once, shape), preset.batch_size
         self._n_classes, self._threads = n_classes, threads
         self._seconds: dict[tuple[str, str], float] = {}

@@ -61,7 +61,7 @@ class DualMemory:
 
     def recognise(self, x: Tensor) -> Recognised:
         """Which of `memories` answers for each sample (appendix A)."""
-        return recognised(x, self.memories(), self._options.gamma, self._options.recognise_each)
+        return recognised(x, self.memories(), self._options)
 
     def task_of(self, new: Samples) -> str | None:
         """The task these labelled samples belong to, by appendix A; None if no memory knows them."""

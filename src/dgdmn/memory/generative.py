@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 import torch
@@ -11,11 +12,11 @@ from torch import Tensor
 from dgdmn.events import Listener
 from dgdmn.memory.dictionary import Entry, TaskDictionary
 from dgdmn.memory.prior import LatentPrior
-from dgdmn.memory.replay import replay
+from dgdmn.memory.replay import replay, softened
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.generator import Coder, Generator, Learner, Role, ShapedLearner
 from dgdmn.presets import Preset
-from dgdmn.samples import Samples
+from dgdmn.samples import Samples, concat
 from dgdmn.seeds import Seeds
 from dgdmn.storage import State
 
@@ -45,10 +46,9 @@ class GenerativeMemory:
         self.age = 0
         self.n_classes = self._outputs = n_classes
         self.options = blueprint.preset
-        fitted = role == "ltm" and self.options.prior_components > 0
         self.prior = (
-            LatentPrior(self.options.prior_components, self.generator.latent)
-            if fitted and isinstance(self.generator, Coder)
+            LatentPrior(_components(self.options, role), self.generator.latent)
+            if _components(self.options, role) and isinstance(self.generator, Coder)
             else None
         )
 
@@ -59,14 +59,17 @@ class GenerativeMemory:
             self._outputs = self.n_classes
         replay(self, new, tasks, seeds=seeds, listen=listen)
 
-    def train_generator(self, x: Tensor, new: Tensor, seeds: Seeds, listen: Listener) -> None:
-        """Train G on x; where recognition relies on it, on until it knows the new samples, within bounds.
+    def train_generator(self, lesson: Samples, new: Tensor, seeds: Seeds, listen: Listener) -> None:
+        """Train G, and see where its latents lie now.
 
-        Its own dreams are among x, and not a measure: blurred ink costs more than it weighs (appendix A).
+        Where recognition relies on it, on until it knows the new samples, within bounds. Its own dreams are in
+        the lesson too, and not a measure: blurred ink costs more than it weighs (appendix A).
         """
         trainings = self.options.recog_trainings if self._blueprint.until_known else 1
         for _ in range(trainings):
-            self.generator.fit(x, seeds.next(), listen)
+            self.generator.fit(lesson.x, seeds.next(), listen)
+            if self.prior is not None:
+                self.prior.fit(*self._coder.posterior(lesson.x), lesson.y, seeds.next())
             if trainings == 1 or self.recognition_loss(new).mean() < self.options.gamma:
                 return
 
@@ -76,8 +79,14 @@ class GenerativeMemory:
         Intensity is the sum of pixel values; a blank image counts as one pixel of ink, since it has none.
         Appendix A sums over the samples of a task but compares with one γ for any number of them, so a
         task is judged by the mean.
+
+        By `density`, a latent where none of the memory's own lie costs its nats too, and the entropy of grey
+        pixels, which no memory can reconstruct away, none: (recons_loss(x) − H(x) − log p(z)) / intensity(x).
         """
-        return self.generator.reconstruction_loss(x) / x.sum(dim=1).clamp(min=1.0)
+        loss = self.generator.reconstruction_loss(x)
+        if self.prior and self.options.recognition == "density":
+            loss = loss - _entropy(x) - self.prior.log_density(self._coder.posterior(x)[0])
+        return loss / x.sum(dim=1).clamp(min=1.0)
 
     def dream(self, n: int, seeds: Seeds) -> Samples:
         """Draw n inputs from G and label them with L (Algorithm 1, lines 17-18).
@@ -90,33 +99,37 @@ class GenerativeMemory:
         x = self.generator.sample(n, seeds.next())
         return Samples(x, self.answers(x).argmax(dim=1))
 
-    def fit_prior(self, samples: Samples, seeds: Seeds) -> None:
-        """Learn where the latents of these samples lie, if there is a prior to fit."""
-        if self.prior is not None:
-            self.prior.fit(*self._coder.posterior(samples.x), samples.y, seeds.next())
-
     @property
     def learns_from_latents(self) -> bool:
         """Whether L sees decodes of z ~ q(z | x), where the preset says so and the networks can."""
         able = isinstance(self.generator, Coder) and isinstance(self.learner, ShapedLearner)
         return self.options.latent_noise > 0 and able
 
-    def train_learner_on_latents(self, lesson: Samples, seeds: Seeds, listen: Listener) -> None:
+    def train_learner_on_latents(self, new: Samples, dreams: Samples, seeds: Seeds, listen: Listener) -> None:
         """Train L on decodes of z about the mean of q(z | x), drawn anew at each visit of a sample.
 
-        A decoder's way of varying a sample is what dreams will look like. It costs a decoding for each visit.
+        A decoder's way of varying a sample is what dreams will look like. Dreams may be dreamt `anew` as well,
+        from the fitted prior. It costs a decoding for each visit.
         """
-        generator, learner = self._coder, self.learner
+        generator, learner, options = self._coder, self.learner, self.options
         assert isinstance(learner, ShapedLearner)
+        lesson = concat(new, dreams)
         mean, deviation = generator.posterior(lesson.x)
+        old = torch.arange(len(lesson), device=mean.device) >= len(new)
+        prior = self.prior if options.dreams == "anew" else None
+        believing = copy.deepcopy(learner) if options.soft_labels else None
 
-        def loss(mean: Tensor, deviation: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
+        def loss(mean: Tensor, deviation: Tensor, y: Tensor, old: Tensor, rng: torch.Generator) -> Tensor:
             noise = torch.randn(mean.shape, generator=rng).to(mean.device)
-            x = generator.decoded(torch.addcmul(mean, deviation, noise))
+            z = torch.addcmul(mean, deviation, noise, value=options.latent_noise)
+            if prior:
+                z[old] = prior.latents_of(y[old], rng)
+            x = generator.decoded(z)
+            if believing:
+                y = softened(y, old, believing.probabilities(x), options.soft_labels)
             return F.cross_entropy(learner(x, rng), y)
 
-        noisy = deviation * self.options.latent_noise
-        learner.train_with(loss, (mean, noisy, lesson.y), seeds.next(), listen)
+        learner.train_with(loss, (mean, deviation, lesson.y, old), seeds.next(), listen)
 
     def recall(self, x: Tensor) -> Samples:
         """The inputs as this memory remembers them, with its own labels (section 3.2)."""
@@ -159,3 +172,15 @@ class GenerativeMemory:
         self.learner.load_state_dict(state["learner"])
         self.tasks = TaskDictionary.restored(state["tasks"])
         self.age, self.n_classes, self._outputs = state["age"], state["n_classes"], state["outputs"]
+
+
+def _components(options: Preset, role: Role) -> int:
+    """Gaussians of a memory's prior. A task memory needs one only to be recognised by, a tenth of the size."""
+    if role == "ltm" or options.prior_components == 0:
+        return options.prior_components
+    return max(1, options.prior_components // 10) if options.recognition == "density" else 0
+
+
+def _entropy(x: Tensor) -> Tensor:
+    """H(x) of pixels that are Bernoulli means, in nats, shape (n,): what the best of reconstructions costs."""
+    return -(torch.xlogy(x, x) + torch.xlogy(1 - x, 1 - x)).sum(dim=1)

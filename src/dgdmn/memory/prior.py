@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -66,6 +68,24 @@ class LatentPrior:
         )
         z = [torch.addmm(*part) for part in zip(self.means, noise, self.roots.mT, strict=True)]
         return torch.cat(z), self.labels.repeat_interleave(counts.to(self.labels.device))
+
+    def latents_of(self, y: Tensor, rng: torch.Generator) -> Tensor:
+        """A latent of each of these classes."""
+        shares = torch.where(self.labels == y[:, None], self.weights, 0.0).cumsum(dim=1)
+        lots = torch.rand(len(y), 1, generator=rng).to(shares.device) * shares[:, -1:]
+        chosen = (shares <= lots).sum(dim=1).clamp(max=len(self.labels) - 1)
+        noise = torch.randn(len(y), self.means.shape[1], 1, generator=rng).to(self.means.device)
+        return torch.baddbmm(self.means[chosen, :, None], self.roots[chosen], noise)[:, :, 0]
+
+    def log_density(self, z: Tensor) -> Tensor:
+        """log p(z), each class being as likely as any other, shape (n,)."""
+        each = torch.stack([
+            weight.log() - root.diagonal().log().sum()
+            - torch.linalg.solve_triangular(root, (z - mean).T, upper=False).square().sum(dim=0) / 2
+            for weight, mean, root in zip(self.weights, self.means, self.roots, strict=True)
+        ])  # fmt: skip
+        alike = len(self.labels.unique()) * math.sqrt(2 * math.pi) ** z.shape[1]
+        return each.logsumexp(dim=0) - math.log(alike)
 
     def state(self) -> State:
         """The components; the budget is the preset's."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from dgdmn.memory.generative import GenerativeMemory
+from dgdmn.presets import Preset
 from dgdmn.samples import Samples
 
 
@@ -25,19 +25,21 @@ class Recognised:
     """Whether some memory's loss was below γ, shape (n,)."""
 
 
-def recognised(
-    x: Tensor, memories: Sequence[GenerativeMemory], gamma: float, each: Literal["batch", "sample"]
-) -> Recognised:
+def recognised(x: Tensor, memories: Sequence[GenerativeMemory], options: Preset) -> Recognised:
     """The memory with the lowest recognition loss below γ, else the last: the long-term memory, if it ever slept.
 
     Appendix A judges a task by all its samples: the mean over the `batch` decides for all. With
-    `sample` each is judged alone, as a batch of mixed tasks must be.
+    `sample` each is judged alone, as a batch of mixed tasks must be. By `density` the lowest loss decides even
+    above γ: it says whose samples they are far better than whether they are anyone's.
     """
     losses = torch.stack([memory.recognition_loss(x) for memory in memories], dim=1)
-    judged = losses.mean(dim=0, keepdim=True).expand_as(losses) if each == "batch" else losses
+    judged = (
+        losses.mean(dim=0, keepdim=True).expand_as(losses) if options.recognise_each == "batch" else losses
+    )
     lowest, best = judged.min(dim=1)
-    known = lowest < gamma
-    return Recognised(losses, torch.where(known, best, len(memories) - 1), known)
+    known = lowest < options.gamma
+    sure = known if options.recognition == "reconstruction" else torch.ones_like(known)
+    return Recognised(losses, torch.where(sure, best, len(memories) - 1), known)
 
 
 def answered(x: Tensor, memories: Sequence[GenerativeMemory], by: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -54,16 +55,18 @@ def replay(
 
     dreams = dgm.dream(n_gen, seeds)  # 17-18: X_gen from G, Y_gen = L(X_gen)
     x_tr = concat(new, dreams)  # 19
-    y_tr = softened(x_tr.y, dgm.answers(dreams.x), options.soft_labels) if options.soft_labels else x_tr.y
 
     dgm.tasks.add(d_tasks)  # 20
     dgm.age += n_seen if options.age == "seen" else n_tasks + n_gen  # 21
 
-    dgm.train_generator(x_tr.x, new.x, seeds, listen)  # 22
-    dgm.fit_prior(x_tr, seeds)
+    dgm.train_generator(x_tr, new.x, seeds, listen)  # 22
     if dgm.learns_from_latents:
-        dgm.train_learner_on_latents(Samples(x_tr.x, y_tr), seeds, listen)
+        dgm.train_learner_on_latents(new, dreams, seeds, listen)
     else:
+        y_tr = x_tr.y
+        if options.soft_labels:
+            old = torch.arange(len(x_tr), device=y_tr.device) >= len(new)
+            y_tr = softened(y_tr, old, dgm.answers(x_tr.x), options.soft_labels)
         if options.reconstructed in ("new", "all"):
             new = Samples(dgm.generator.reconstruct(new.x), new.y)  # 23
         if options.reconstructed == "all":
@@ -73,11 +76,10 @@ def replay(
     listen(Replayed(tuple(d_tasks), n_tasks, n_gen, dgm.age, _balance(dreams)))
 
 
-def softened(y: Tensor, believed: Tensor, share: float) -> Tensor:
-    """Labels as probabilities, those of the dreams, which come last, partly what was believed of them."""
-    targets = F.one_hot(y, believed.shape[1]).float()
-    targets[len(y) - len(believed) :].lerp_(believed, share)
-    return targets
+def softened(y: Tensor, old: Tensor, believed: Tensor, share: float) -> Tensor:
+    """Labels as probabilities, those of what is old partly what was believed of it."""
+    known = F.one_hot(y, believed.shape[1]).float()
+    return torch.where(old[:, None], known.lerp(believed, share), known)
 
 
 def _balance(samples: Samples) -> tuple[int, ...]:

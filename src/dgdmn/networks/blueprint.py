@@ -39,7 +39,7 @@ class Blueprint:
                 convolutions=p.sttm_generator_convolutions if small else p.generator_convolutions,
                 latent=p.sttm_latent if small else p.latent,
                 beta=p.beta,
-                schedule=self._schedule(p.generator_epochs, clip=True),
+                schedule=self._schedule(p.generator_epochs, p.sttm_steps if small else 0, clip=True),
                 keep_optimiser=p.optimiser_state == "kept",
                 rng=rng,
             ),
@@ -73,7 +73,7 @@ class Blueprint:
             self.device,
         )
 
-    def _schedule(self, epochs: int, *, clip: bool) -> Schedule:
+    def _schedule(self, epochs: int, steps: int = 0, *, clip: bool) -> Schedule:
         p = self.preset
         return Schedule(
             epochs=epochs,
@@ -84,6 +84,6 @@ class Blueprint:
             momentum=p.momentum,
             clip_norm=p.clip_norm if clip else 0.0,
             clip_value=p.clip_value if clip else 0.0,
-            min_steps=p.min_steps,
+            min_steps=max(steps, p.min_steps),
             cycle=p.rate == "cycle",
         )

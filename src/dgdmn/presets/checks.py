@@ -24,6 +24,7 @@ _RANGES = (
     ("learner_epochs", "", 1, _ANY),
     ("joint_epochs", "", 1, _ANY),
     ("min_steps", "", 0, _ANY),
+    ("sttm_steps", "", 0, _ANY),
     ("batch_size", "", 1, _ANY),
     ("learning_rate", "", 1e-12, _ANY),
     ("rho", "ρ", 0, 1),

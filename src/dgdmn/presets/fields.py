@@ -28,6 +28,8 @@ class Preset:
     """Whether RMSProp's running squares start anew with each training (not in the paper)."""
     gamma: float = 1.55
     """γ: recognition loss below which a memory knows a task (appendix A)."""
+    recognition: Literal["reconstruction", "density"] = "reconstruction"
+    """A memory knows what it can reconstruct (appendix A), or that and whose latent lies where its own do (ours)."""
     recognise_each: Literal["batch", "sample"] = "batch"
     """Without a descriptor, whether the whole `batch` is one task (appendix A) or each `sample` is judged alone."""
     recog_trainings: int = 2
@@ -64,6 +66,8 @@ class Preset:
     """Epochs of a classifier "when trained jointly" (appendix B)."""
     min_steps: int = 0
     """At least this many optimiser steps a training, by more epochs: for small data (not in the paper)."""
+    sttm_steps: int = 0
+    """At least this many steps of an STTM's generator, whose blur is passed on to all that follows (ours)."""
     batch_size: int = 128
     """Samples in a mini-batch (appendix B)."""
     learning_rate: float = 0.001
@@ -87,6 +91,8 @@ class Preset:
     """An STTM dreams at sleep, or decodes the `codes` of its samples, kept until then: sharp, not private (ours)."""
     prior_components: int = 0
     """Gaussians over the LTM's latents, shared by the classes, to dream from with known labels; 0: N(0, I) (ours)."""
+    dreams: Literal["once", "anew"] = "once"
+    """The learner is taught the generator's dreams, drawn `once`, or the prior's, drawn `anew` at each visit (ours)."""
     soft_labels: float = 0.0
     """Share of the learner's own answer in the target of a dream whose label is known (ours)."""
     latent_noise: float = 0.0
