@@ -49,7 +49,7 @@ def test_parts_are_copies_in_order():
 @pytest.mark.parametrize("shape", [(6, 6), (36,)])
 def test_the_room_is_that_of_dgdmns_memory(make, tasks, shape):
     given = [(X.reshape(-1, *shape), y) for X, y in tasks]
-    model, grown = make("dgdmn", n_stm=3), []
+    model, grown = make("dgdmn", preset="arrays", n_stm=3), []
     for number in range(2):
         model.partial_fit(*given[number], classes=[0, 1, 2], task=str(number))
         grown.append(model.memory_bytes())

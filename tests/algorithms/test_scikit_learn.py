@@ -51,7 +51,7 @@ def test_every_parameter_is_a_presets_field_or_one_of_few_others(name, make):
     assert parameters.keys() - fields <= OTHERS
     assert {key: value for key, value in parameters.items() if key in fields and value is not None} == {}
     given = {key: value for key, value in parameters.items() if value is not None}
-    assert given == {"preset": "arrays", "device": "cpu"}
+    assert given == {"preset": "best", "device": "cpu"}
 
 
 def test_parameters_reach_the_preset(name, make):

@@ -9,7 +9,7 @@ from dgdmn.algorithms import ALGORITHMS, algorithm
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.events import EpochDone
 from dgdmn.experiments.plan import cost, planned_epochs
-from dgdmn.presets import Preset
+from dgdmn.presets import Preset, preset
 
 TINY = Preset(
     n_stm=2, n_max=50, kappa=0.1, learner_layers=(4,), generator_layers=(4,), latent=2, sttm_learner_layers=(4,),
@@ -77,3 +77,17 @@ def test_a_sleep_with_a_floor_trains_on_what_the_paper_says():
     sleeps = [event.samples for event in planned_epochs("dgdmn", options, tasks, (5,))
               if (event.network, event.memory, event.epoch) == ("learner", "ltm", 1)]  # fmt: skip
     assert sleeps == [30, 60, 90, 120, 120, 120, 120, 120]
+
+
+@pytest.mark.parametrize(
+    ("stream", "tasks", "rows"), [("digits", 10, 6_000), ("shapes", 6, 4_500), ("embedded", 10, 144)]
+)
+def test_best_multiplies_no_more_often_than_the_paper(stream, tasks, rows):
+    """But for decoding what the learner sees, a hundredth. Seconds are in REPRODUCIBILITY.md."""
+
+    def products(name):
+        options = preset(name, stream)
+        epochs = planned_epochs("dgdmn", options, [(str(n), np.full(rows, n)) for n in range(tasks)], (28, 28))
+        return sum(cost(epoch, options, (28, 28)) for epoch in epochs)
+
+    assert products("best") <= 1.02 * products("paper")

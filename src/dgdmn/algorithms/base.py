@@ -44,8 +44,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     a later `set_params` waits for the next `fit`.
     """
 
-    preset: str | Preset = field(default="arrays", kw_only=False)
-    """`arrays`, `paper`, `paper/hindi` and so on, or a Preset of your own."""
+    preset: str | Preset = field(default="best", kw_only=False)
+    """`best`, `paper`, `arrays`, `paper/hindi` and so on, or a Preset of your own."""
     learner_layers: tuple[int, ...] | None = None
     learner_convolutions: tuple[int, ...] | None = None
     n_classes: int | None = None

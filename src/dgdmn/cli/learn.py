@@ -82,7 +82,7 @@ def _parse(arguments: list[str]) -> Learn:
     """The preset decides the defaults of its options, so it is looked for first."""
     finder = ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--preset", nargs="?")
-    name = finder.parse_known_args(arguments)[0].preset or "arrays"
+    name = finder.parse_known_args(arguments)[0].preset or "best"
     return parse(Learn, arguments, "dgdmn learn", default=Learn(tyro.MISSING, tyro.MISSING, _preset(name)))
 
 
@@ -111,7 +111,7 @@ def _memory(args: Learn) -> tuple[ContinualClassifier, Notes]:
     from dgdmn.algorithms.saving import name_of
     from dgdmn.storage import holds_memory
 
-    name = args.preset or "arrays"
+    name = args.preset or "best"
     base = _preset(name)
     chosen: str | Preset = name if args.options == base else args.options
     if args.options.samples_per_task != base.samples_per_task:
@@ -122,7 +122,7 @@ def _memory(args: Learn) -> tuple[ContinualClassifier, Notes]:
         return algorithm(args.algorithm or "dgdmn")(chosen, **wanted), Notes()
     model, notes = opened(args.memory, args.threads)
     wanted |= {"algorithm": args.algorithm or None}
-    wanted |= {"preset": chosen if args.preset or chosen != "arrays" else None}
+    wanted |= {"preset": chosen if args.preset or chosen != "best" else None}
     has = {**model.get_params(deep=False), "algorithm": name_of(type(model))}
     for what, value in wanted.items():
         if value is not None and value != has[what]:

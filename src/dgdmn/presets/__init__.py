@@ -1,14 +1,14 @@
 """Appendix B as data: the one home of every hyper-parameter (no torch in here)."""
 
 from dgdmn.presets.arrays import ARRAYS
-from dgdmn.presets.best import COMPONENTS
+from dgdmn.presets.best import BEST_ARRAYS
 from dgdmn.presets.fields import Preset
 from dgdmn.presets.lookup import PRESETS, as_dict, field_docs, overridden, preset, sources_of
 from dgdmn.presets.paper import PAPER, WHENCE
 
 __all__ = [
     "ARRAYS",
-    "COMPONENTS",
+    "BEST_ARRAYS",
     "PAPER",
     "PRESETS",
     "WHENCE",

@@ -3,32 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from dgdmn.presets.arrays import ARRAYS
 from dgdmn.presets.fields import Preset
 
-COMPONENTS = {"permnist": 180, "tdigits": 120, "hindi": 80, "shapes": 60}
-"""Gaussians of the latent prior, ours: about ten a class, fewer where a class has many numbers to a code."""
+_OPTIONS: dict[str, Any] = {
+    "index": "codes",
+    "dreams": "anew",
+    "latent_noise": 1.0,
+    "recognition": "density",
+    "momentum": 0.9,
+    "rate": "cycle",
+}
+"""What makes it up: codes until sleep, dreams from where the latents are, and a better optimiser."""
+
+_STREAMS: dict[str, Any] = {
+    "prior_components": 400,
+    "beta": 0.1,
+    "sttm_latent": 32,
+    "sttm_generator_layers": (256,),
+    "sttm_steps": 2_000,
+    "learning_rate": 0.003,
+    "generator_epochs": 20,
+    "learner_epochs": 10,
+}
+"""Digits'. Fewer epochs of the LTM's generator, which take the time, more of the STTMs', whose blur is passed on."""
+
+_DENSE: dict[str, Any] = {
+    "generator_convolutions": (),
+    "generator_layers": (1_000,),
+    "sttm_generator_convolutions": (),
+    "sttm_generator_layers": (400,),
+}
+"""One wide layer reconstructs small drawings better than the convolutions that cost three times as much."""
+
+_OWN: dict[str, dict[str, Any]] = {
+    "tdigits": {"latent": 48},
+    "shapes": {**_DENSE},
+    "hindi": {**_DENSE, "generator_epochs": 40, "sttm_steps": 1_500, "learner_epochs": 12},
+    "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,)},
+}
+"""Where a stream differs from Digits."""
+
+BEST_ARRAYS = replace(
+    ARRAYS,
+    **_OPTIONS,
+    prior_components=100,
+    beta=0.003,
+    learning_rate=0.005,
+    generator_layers=(128,),
+    sttm_generator_layers=(64,),
+    sttm_latent=8,
+)
+"""For anyone's own arrays (docs/decisions/own-arrays.md)."""
 
 
-def best(preset: Preset, dataset: str | None) -> Preset:
-    """Beyond the paper: codes until sleep, dreams from where the latents are, and a better optimiser.
-
-    The same learners, N_max and n_STM, no kept rows. Fewer epochs of the LTM's generator, which take the time,
-    and more of the STTMs', whose blur is passed on: docs/decisions/best.md.
-    """
-    return replace(
-        preset,
-        index="codes",
-        prior_components=COMPONENTS.get(dataset or "", 100),
-        soft_labels=0.5,
-        latent_noise=1.0,
-        beta=0.1,
-        sttm_latent=32,
-        sttm_generator_layers=(256,),
-        min_steps=max(2_000, preset.min_steps),
-        momentum=0.9,
-        rate="cycle",
-        learning_rate=0.003,
-        generator_epochs=20,
-        learner_epochs=10,
-    )
+def best(preset: Preset, dataset: str) -> Preset:
+    """Beyond the paper with the same learners, N_max and n_STM, and no kept rows: docs/decisions/best.md."""
+    return replace(preset, **{**_OPTIONS, **_STREAMS, **_OWN.get(dataset, {})})

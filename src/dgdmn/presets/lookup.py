@@ -10,7 +10,7 @@ from typing import Any
 
 from dgdmn.errors import UsageError, suggestion
 from dgdmn.presets.arrays import ARRAYS
-from dgdmn.presets.best import best
+from dgdmn.presets.best import BEST_ARRAYS, best
 from dgdmn.presets.fields import Preset
 from dgdmn.presets.paper import PAPER, WHENCE
 from dgdmn.presets.quick import quick
@@ -19,7 +19,7 @@ PRESETS = ("paper", "best", "quick", "arrays")
 
 
 def preset(name: str, dataset: str | None = None) -> Preset:
-    """The preset of that name for a dataset; without one, Digits' sizes with outputs that grow.
+    """The preset of that name for a dataset; without one, for own arrays, or Digits' sizes with outputs that grow.
 
     >>> preset("paper", "tdigits").kappa
     0.05
@@ -28,12 +28,14 @@ def preset(name: str, dataset: str | None = None) -> Preset:
         raise UsageError(f"no preset {name!r}{suggestion(name, PRESETS)}; there are {', '.join(PRESETS)}")
     if name == "arrays":
         return ARRAYS
+    if name == "best" and dataset is None:
+        return BEST_ARRAYS
     if dataset is not None and dataset not in PAPER:
         raise UsageError(
             f"no preset for {dataset!r}{suggestion(dataset, PAPER)}; there are presets for {', '.join(PAPER)}"
         )
     base = replace(PAPER["digits"], n_classes=0) if dataset is None else PAPER[dataset]
-    if name == "best":
+    if name == "best" and dataset:
         return best(base, dataset)
     return base if name == "paper" else quick(base)
 
