@@ -19,6 +19,7 @@ _OPTIONS: dict[str, Any] = {
 """What makes it up: codes until sleep, dreams from where the latents are, and a better optimiser."""
 
 _STREAMS: dict[str, Any] = {
+    "gamma": 0.8,
     "prior_components": 400,
     "beta": 0.1,
     "sttm_latent": 32,
@@ -39,8 +40,9 @@ _DENSE: dict[str, Any] = {
 """One wide layer reconstructs small drawings better than the convolutions that cost three times as much."""
 
 _OWN: dict[str, dict[str, Any]] = {
+    "permnist": {"prior_components": 200, "generator_epochs": 24},
     "tdigits": {"latent": 48},
-    "shapes": {**_DENSE},
+    "shapes": {**_DENSE, "generator_epochs": 30, "learner_epochs": 12},
     "hindi": {**_DENSE, "generator_epochs": 40, "sttm_steps": 1_500, "learner_epochs": 12},
     "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,)},
 }
