@@ -1,0 +1,47 @@
+"""The options of `best` together, dense and convolutional: they remember what the paper's dreams would forget."""
+
+import pytest
+import torch
+
+from dgdmn.events import ignore
+from dgdmn.memory.dual import DualMemory
+from dgdmn.networks.blueprint import Blueprint
+from dgdmn.presets import Preset
+from dgdmn.samples import Samples
+from dgdmn.seeds import Seeds
+
+OPTIONS = {
+    "n_stm": 2, "n_max": 400, "latent": 6, "sttm_latent": 6, "generator_layers": (24,), "sttm_generator_layers": (24,),
+    "learner_layers": (12,), "sttm_learner_layers": (12,), "batch_size": 16, "min_steps": 120, "learning_rate": 0.01,
+    "clip_norm": 0.0, "clip_value": 0.0, "beta": 0.1, "index": "codes", "prior_components": 8, "dreams": "anew",
+    "soft_labels": 0.2, "latent_noise": 1.0, "recognition": "density", "momentum": 0.9, "rate": "cycle",
+}  # fmt: skip
+CONVOLUTIONAL = {
+    "generator_convolutions": (4,), "sttm_generator_convolutions": (4,), "learner_convolutions": (4,),
+}  # fmt: skip
+
+
+def bar(label, n=60):
+    """Images of 8 × 8 with one bright column, which one is the label; the brightness varies."""
+    rng = torch.Generator().manual_seed(label)
+    x = 0.1 * torch.rand(n, 8, 8, generator=rng)
+    x[:, :, 2 * label] += 0.6 + 0.3 * torch.rand(n, 1, generator=rng)
+    return Samples(x.reshape(n, 64), torch.full((n,), label))
+
+
+@pytest.mark.parametrize("networks", [{}, CONVOLUTIONAL], ids=["dense", "convolutional"])
+def test_tasks_learnt_and_slept_over_are_known_and_recognised(networks):
+    memory = DualMemory(Blueprint(Preset(**{**OPTIONS, **networks}), (8, 8)), 4, Seeds(0))
+    for label in range(3):
+        memory.learn(str(label), bar(label), Seeds(label), ignore)
+    assert [held.task for held in memory.stm.awake] == ["2"]
+    for label in range(3):
+        x = bar(label).x
+        assert float((memory.probabilities(x, str(label)).argmax(dim=1) == label).float().mean()) > 0.9
+        assert memory.recognise(x).answers.tolist() == [0 if label == 2 else 1] * len(x), (
+            "awake first, then the LTM"
+        )
+    dreams = memory.ltm.dream(40, Seeds(9))
+    assert dreams.y.bincount().tolist() == [20, 20], "balanced, with labels known"
+    columns = dreams.x.reshape(40, 8, 8).mean(dim=1).argmax(dim=1)
+    assert float((columns == 2 * dreams.y).float().mean()) > 0.9
