@@ -12,7 +12,7 @@ from dgdmn.seeds import Seeds
 
 OPTIONS = {
     "n_stm": 2, "n_max": 400, "latent": 6, "sttm_latent": 6, "generator_layers": (24,), "sttm_generator_layers": (24,),
-    "learner_layers": (12,), "sttm_learner_layers": (12,), "batch_size": 16, "min_steps": 120, "learning_rate": 0.01,
+    "learner_layers": (12,), "sttm_learner_layers": (12,), "batch_size": 16, "min_steps": 200, "learning_rate": 0.01,
     "clip_norm": 0.0, "clip_value": 0.0, "beta": 0.1, "index": "codes", "prior_components": 8, "dreams": "anew",
     "soft_labels": 0.2, "latent_noise": 1.0, "recognition": "density", "momentum": 0.9, "rate": "cycle",
 }  # fmt: skip
