@@ -37,14 +37,6 @@ def dgdmn(*words, cwd, timeout=120, **environment):
     )  # fmt: skip
 
 
-@pytest.fixture
-def nowhere(tmp_path):
-    """No data, no npm, and a proxy that refuses: only what is embedded."""
-    closed = "http://127.0.0.1:9"
-    return {"DGDMN_CACHE": str(tmp_path / "cache"), "DGDMN_DATA": "", "PATH": str(tmp_path),
-            "HTTPS_PROXY": closed, "https_proxy": closed, "NO_PROXY": "", "no_proxy": ""}  # fmt: skip
-
-
 def test_help_is_quick_and_names_every_verb(tmp_path):
     result = dgdmn("--help", cwd=tmp_path)
     assert result.returncode == 0

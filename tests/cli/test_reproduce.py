@@ -113,7 +113,7 @@ def test_results_alone_are_enough_to_draw_but_not_for_pictures(tmp_path, monkeyp
     assert main(["--draw-only"]) == 0
     text = (tmp_path / "REPRODUCIBILITY.md").read_text()
     assert "No run has been collected yet." in text
-    assert all(f"\n## {name}\n" in text for name in TARGETS)
+    assert all(f"# {name}\n" in text for name in TARGETS)
     assert "needs latents from the run directories themselves" in text
     runs = [path for path in (ROOT / "results").iterdir() if path.name != "figures"]
     for path in runs:

@@ -12,21 +12,19 @@ from dgdmn import paper, presets
 from dgdmn.algorithms import ALGORITHMS, algorithm
 from dgdmn.errors import UsageError
 from dgdmn.experiments import forecast
+from dgdmn.experiments.beyond import OTHERWISE, STREAMS
 from dgdmn.experiments.catalogue import (
     EQUAL_TIME,
     NO_SHORT_TERM,
-    SEEDS,
     TARGETS,
-    Target,
     catalogued,
     chosen,
     differing,
-    paper_run,
     result,
-    unique,
 )
 from dgdmn.experiments.plan import planned_epochs
 from dgdmn.experiments.spec import RunSpec
+from dgdmn.experiments.target import SEEDS, Target, run_of, unique
 from dgdmn.memory.replay import allocate
 from dgdmn.records import RunRecord
 
@@ -43,6 +41,7 @@ NAMES = [
     *("figure-resilience", "figure-revision", "figure-tsne", "figure-dreams", "figure-recog"),
     *("ablation-age", "ablation-kappa", "ablation-reconstruction", "ablation-ppr", "ablation-n-stm"),
     "ablation-dual",
+    *("beyond-table", "beyond-ablation", "beyond-resilience"),
 ]
 
 
@@ -72,7 +71,7 @@ def test_what_the_text_gives_numbers_for_is_covered():
 
 def test_every_run_is_valid_and_on_one_thread():
     for spec in everything():
-        assert (spec.preset, spec.threads, spec.evaluate_on, spec.device) == ("paper", 1, "test", "cpu")
+        assert (spec.threads, spec.evaluate_on, spec.device) == (1, "test", "cpu")
         assert spec.algorithm in ALGORITHMS
         assert replace(spec.trained_with()) == spec.trained_with(), "its options pass their checks"
         assert differing(spec, spec.identity()) == set()
@@ -87,21 +86,63 @@ def test_a_name_is_a_computation():
     assert len(set(identities)) == len(identities), "no run is done twice under two names"
 
 
+def test_the_papers_targets_have_its_preset_and_only_those_beyond_it_another():
+    presets_of = {name: {run.preset for run in target.runs} for name, target in TARGETS.items()}
+    beyond = {name for name, found in presets_of.items() if found != {"paper"}}
+    assert beyond == {"beyond-table", "beyond-ablation", "beyond-resilience"}
+    assert set.union(*presets_of.values()) == {"paper", "best"}
+
+
 def test_seeds():
-    assert SEEDS == {"digits": 3, "shapes": 3, "hindi": 3, "permnist": 2, "tdigits": 1}
+    assert SEEDS == {"digits": 3, "split-digits": 3, "shapes": 3, "hindi": 3, "permnist": 2, "tdigits": 1}
     for target in TARGETS.values():
         for run in target.runs:
             mine = [s.seed for s in target.specs() if replace(s, seed=0) == run]
-            assert mine == list(range(1 if target.one else SEEDS[run.dataset]))
+            default = 3 if run.preset == "best" else SEEDS[run.dataset]
+            assert mine == list(range(1 if target.one or target.name == "beyond-ablation" else default))
             more = [s.seed for s in target.specs(5) if replace(s, seed=0) == run]
             assert more == list(range(1 if target.one else 5))
 
 
+def test_best_stands_beside_paper_and_joint_on_every_stream():
+    runs = {(run.dataset, run.algorithm, run.preset) for run in TARGETS["beyond-table"].runs}
+    for dataset in STREAMS:
+        compared = {("dgdmn", "best"), ("dgdmn", "paper"), ("joint", "paper")}
+        assert compared <= {(name, preset) for stream, name, preset in runs if stream == dataset}
+    assert ("digits", "dgdmn-recog", "best") in runs
+    papers = {run.name for name, target in TARGETS.items() if "beyond" not in name for run in target.runs}
+    shared = {run.name for run in TARGETS["beyond-resilience"].runs if run.preset == "paper"}
+    assert shared <= papers, "the paper's runs are done once"
+
+
+def test_the_ablation_changes_one_option_at_a_time_and_has_what_it_is_compared_with():
+    runs = TARGETS["beyond-ablation"].runs
+    assert len({run.name for run in runs}) == len(runs)
+    assert max(len(run.changes()) for run in runs) == 1
+    for dataset in ("digits", "hindi"):
+        mine = [run for run in runs if (run.dataset, run.algorithm) == (dataset, "dgdmn")]
+        best = presets.as_dict(presets.preset("best", dataset))
+        changed = [next(iter(way)) for way in OTHERWISE if best[next(iter(way))] != next(iter(way.values()))]
+        assert [name for run in mine for name in run.changes()] == changed
+        assert run_of(dataset, "dgdmn", "best") in mine
+    recog = [run.changes() for run in runs if run.algorithm == "dgdmn-recog"]
+    assert recog == [{}, {"recognition": "reconstruction"}]
+
+
+def test_an_option_that_came_later_was_off_whatever_best_says_now():
+    spec = run_of("digits", "dgdmn", "best")
+    config = spec.identity()
+    older = {**config, "options": {key: value for key, value in config["options"].items() if key != "index"}}
+    assert config["options"]["index"] == "codes"
+    assert differing(spec, older) == {"index"}
+    assert differing(run_of("digits", "dgdmn", "best", index="none"), older) == set()
+
+
 def test_equal_time_is_equal_by_the_plan():
-    dual, single = paper_run("digits", "dgdmn"), paper_run("digits", "dgr", **EQUAL_TIME)
+    dual, single = run_of("digits", "dgdmn"), run_of("digits", "dgr", **EQUAL_TIME)
     assert forecast.work(single) / forecast.work(dual) == pytest.approx(1, abs=0.02)
     assert single in TARGETS["ablation-dual"].runs
-    more = paper_run("digits", "dgr", generator_epochs=16, learner_epochs=4)
+    more = run_of("digits", "dgr", generator_epochs=16, learner_epochs=4)
     assert forecast.work(more) > 1.05 * forecast.work(dual), "one epoch more is too many"
 
 
@@ -134,10 +175,10 @@ def test_choosing():
 def test_without_a_short_term_memory_its_sizes_decide_nothing(name):
     options = algorithm(name)._get_param_names()
     assert not [option for option in options if option.startswith("sttm_") or option == "n_stm"]
-    spec = paper_run("digits", name)
+    spec = run_of("digits", name)
     config = {**spec.identity(), "options": {**spec.identity()["options"], "sttm_learner_layers": [24, 24]}}
     assert differing(spec, config) == set()
-    dual = paper_run("digits", "dgdmn")
+    dual = run_of("digits", "dgdmn")
     assert differing(dual, {**config, "algorithm": "dgdmn"}) == {"sttm_learner_layers"}
 
 
@@ -147,9 +188,10 @@ def test_any_option_that_differs_is_named_and_a_missing_one_is_the_default(spec,
     options = dict(config["options"])
     name = data.draw(st.sampled_from(sorted(options)))
     lacking = {**config, "options": {key: value for key, value in options.items() if key != name}}
-    assert differing(spec, lacking) == ({name} & spec.changes().keys())
-    other = {**config, "options": {**options, name: "something else"}}
     idle = spec.algorithm in NO_SHORT_TERM and (name.startswith("sttm_") or name == "n_stm")
+    off = presets.as_dict(presets.preset("paper", spec.dataset))[name]
+    assert differing(spec, lacking) == (set() if idle or options[name] == off else {name})
+    other = {**config, "options": {**options, name: "something else"}}
     assert differing(spec, other) == (set() if idle else {name})
 
 
@@ -170,7 +212,7 @@ def recorded(tmp_path):
 
 
 def test_a_result_is_complete_and_the_same_computation(recorded, tmp_path):
-    good, unfinished, other = (paper_run("digits", name) for name in ("nn", "ewc", "dgdmn"))
+    good, unfinished, other = (run_of("digits", name) for name in ("nn", "ewc", "dgdmn"))
     recorded(good)
     recorded(unfinished, done=False)
     recorded(other, evaluate_on="validation")
@@ -181,9 +223,9 @@ def test_a_result_is_complete_and_the_same_computation(recorded, tmp_path):
 
 
 def test_a_record_knows_its_targets_whatever_its_seed(recorded):
-    seventh = recorded(replace(paper_run("digits", "dgdmn"), seed=7))
+    seventh = recorded(replace(run_of("digits", "dgdmn"), seed=7))
     assert {"table-acc", "figure-tsne", "ablation-dual"} <= set(catalogued(seventh, TARGETS.values()))
-    assert catalogued(recorded(paper_run("digits", "er")), TARGETS.values()) == []
+    assert catalogued(recorded(run_of("digits", "er")), TARGETS.values()) == []
     renamed = RunRecord.read(seventh.directory.rename(seventh.directory.with_name("another")))
     assert catalogued(renamed, TARGETS.values()) == []
 
@@ -204,6 +246,12 @@ def test_a_forecast_scales_with_the_work_of_its_likes():
     told = forecast.seconds([twice], {done: 30.0})[twice.name]
     assert told == pytest.approx(30 * forecast.work(twice) / forecast.work(done))
     assert told == pytest.approx(60)
+
+
+def test_a_forecast_knows_presets_apart():
+    """`best` decodes for each visit, and its networks have other sizes: what `paper` took says nothing of it."""
+    done, other = small("dgdmn"), run_of("embedded", "dgdmn", samples_per_task=20)
+    assert forecast.seconds([other], {done: 1e9})[other.name] < 1e6
 
 
 def test_a_forecast_of_something_new_is_timed():

@@ -87,7 +87,9 @@ def test_best_multiplies_no_more_often_than_the_paper(stream, tasks, rows):
 
     def products(name):
         options = preset(name, stream)
-        epochs = planned_epochs("dgdmn", options, [(str(n), np.full(rows, n)) for n in range(tasks)], (28, 28))
+        epochs = planned_epochs(
+            "dgdmn", options, [(str(n), np.full(rows, n)) for n in range(tasks)], (28, 28)
+        )
         return sum(cost(epoch, options, (28, 28)) for epoch in epochs)
 
     assert products("best") <= 1.02 * products("paper")

@@ -13,6 +13,7 @@ from dgdmn.errors import UsageError
 from dgdmn.experiments.run import execute
 from dgdmn.experiments.spec import RunSpec, recorded
 from dgdmn.presets import preset
+from dgdmn.records import RunRecord
 
 TINY = {"samples_per_task": 0, "generator_epochs": 1, "learner_epochs": 1, "joint_epochs": 3, "min_steps": 0,
         "n_max": 9999, "generator_layers": (8,), "sttm_generator_layers": (8,)}  # fmt: skip
@@ -93,8 +94,19 @@ def test_a_run_of_an_older_version_was_not_together(tmp_path):
     at_once = spec(samples_per_task=16)
     (tmp_path / at_once.name).mkdir()
     (tmp_path / "config.json").rename(tmp_path / at_once.name / "config.json")
-    with pytest.raises(UsageError, match="holds a run with together = None, not True"):
+    with pytest.raises(UsageError, match="holds a run with together = False, not True"):
         recorded(at_once, tmp_path)
+
+
+def test_an_option_that_came_after_a_run_was_off_in_it_whatever_best_says_now(tmp_path):
+    ours = RunSpec("embedded", "dgdmn", "best", preset("best", "embedded"))
+    config = {**ours.identity(), "device": "cpu", "threads": 1, "tasks": ["0"]}
+    config["options"] = {key: value for key, value in config["options"].items() if key != "dreams"}
+    (tmp_path / ours.name).mkdir()
+    (tmp_path / ours.name / "config.json").write_text(json.dumps(config))
+    assert RunSpec.of(RunRecord.read(tmp_path / ours.name)).options.dreams == "once"
+    with pytest.raises(UsageError, match="holds a run with dreams = once, not anew"):
+        recorded(ours, tmp_path)
 
 
 def test_nothing_is_revised_when_all_comes_at_once(tmp_path):

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from dgdmn.records import RunWriter
+from dgdmn.records import RunRecord, RunWriter
+from dgdmn.report.reproducibility import collect, read_result
 
 NASTY = "<script>alert(1)</script>"
 
@@ -147,3 +148,26 @@ def make_run(tmp_path):
 def nasty():
     """A name that a page must show and not obey."""
     return NASTY
+
+
+@pytest.fixture
+def run_with(tmp_path):
+    """`run_with(dataset, algorithm, seed, matrix, …)`: a result with this accuracy matrix."""
+
+    def make(dataset, algorithm, seed, matrix, seconds=100.0, resilience=None, kept=1_000_000, **config):
+        matrix = np.asarray(matrix, dtype=float)
+        tasks = [f"t{i}" for i in range(matrix.shape[1])]
+        name = f"{dataset}-{algorithm}-{len(list(tmp_path.glob('runs/*')))}-seed{seed}"
+        known = {
+            "dataset": dataset, "algorithm": algorithm, "preset": "paper", "seed": seed, "evaluate_on": "test",
+            "tasks": tasks, "classes": tasks, "shape": [4, 4], "changes": {}, "note": "a part", **config,
+        }  # fmt: skip
+        writer = RunWriter(tmp_path / "runs" / name, known)
+        for row, values in enumerate(matrix):
+            writer.row("accuracy", tasks[min(row, len(tasks) - 1)], values)
+        if resilience:
+            writer.artefact("resilience", **{key: np.array(value) for key, value in resilience.items()})
+        writer.summary({"seconds": seconds, "train_seconds": seconds, "memory_bytes": kept})
+        return read_result(collect(RunRecord.read(tmp_path / "runs" / name), tmp_path / "results"))
+
+    return make

@@ -49,3 +49,18 @@ def test_means_pass_over_what_is_not_known():
     curve = mean_curve([[1.0, 2.0], [3.0], [math.nan, math.nan, math.nan]])
     assert curve[:2] == (2.0, 2.0)
     assert math.isnan(curve[2])
+
+
+def test_two_presets_of_one_algorithm_are_named(make_run):
+    paths = [
+        make_run("a"), make_run("b", preset="best"), make_run("c", algorithm="nn"),
+        make_run("d", algorithm="dgr", together=True), make_run("e", algorithm="dgr", together=True, preset="best"),
+    ]  # fmt: skip
+    (dataset,) = datasets(read_runs(paths)[0])
+    assert [entry.name for entry in dataset.entries] == [
+        "NN",
+        "DGDMN (preset paper)",
+        "DGR (preset paper, all tasks together)",
+        "DGDMN (preset best)",
+        "DGR (preset best, all tasks together)",
+    ]

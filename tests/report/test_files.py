@@ -135,3 +135,34 @@ def test_where_nothing_can_be_written(make_run, tmp_path):
     replace(tmp_path / "file", b"")
     with pytest.raises(DgdmnError, match="cannot write"):
         write_report([path], tmp_path / "file" / "report.html", None)
+
+
+def test_best_is_told_from_paper_by_name_and_line(make_run):
+    """Also where both are variants of their algorithm: all tasks together, beside a run in sequence."""
+    runs, _ = read_runs([
+        make_run("a", tasks=3), make_run("b", together=True, steps=1, tasks=3),
+        make_run("c", together=True, steps=1, tasks=3, preset="best"),
+    ])  # fmt: skip
+    lines = figures.resilience_curves(runs).axes[0].get_lines()
+    looks = {
+        line.get_label(): (line.get_linewidth(), line.get_markerfacecolor(), line.is_dashed())
+        for line in lines
+        if not line.get_label().startswith("_")
+    }
+    assert list(looks) == [
+        "DGDMN (preset paper)",
+        "DGDMN (preset paper, all tasks together)",
+        "DGDMN (preset best, all tasks together)",
+    ]
+    assert len(set(looks.values())) == 3, looks
+
+
+def test_recognition_losses_by_density_may_be_negative(make_run):
+    directory = make_run("a", tasks=3, algorithm="dgdmn-recog", artefacts="none")
+    runs, _ = read_runs([directory])
+    assert figures.recognition_losses(runs).axes[0].get_yscale() == "log"
+    events = directory / "events.jsonl"
+    events.write_text(events.read_text().replace("[1.0]", "[-0.5]"))
+    (axes,) = figures.recognition_losses(read_runs([directory])[0]).axes
+    assert axes.get_yscale() == "linear"
+    assert axes.get_ylim()[0] < -0.5

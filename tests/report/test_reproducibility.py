@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dgdmn.errors import DgdmnError
-from dgdmn.records import RunRecord, RunWriter
+from dgdmn.records import RunRecord
 from dgdmn.report.reproducibility import Section, collect, draw, judge, read_result, render
 from dgdmn.report.reproducibility.cells import cell, metric_table, published_learnt
 from dgdmn.report.reproducibility.goals import dual_minus_single, goals
@@ -158,29 +158,6 @@ def test_recognition_is_counted(make_run):
     assert found["not_met"] == 3 + 1
     assert found["marked_unknown"] == 2 + 0
     assert counts(replace(run, record=replace(run.record, events=[]))) is None
-
-
-@pytest.fixture
-def run_with(tmp_path):
-    """`run_with(dataset, algorithm, seed, matrix, …)`: a result with this accuracy matrix."""
-
-    def make(dataset, algorithm, seed, matrix, seconds=100.0, resilience=None, **config):
-        matrix = np.asarray(matrix, dtype=float)
-        tasks = [f"t{i}" for i in range(matrix.shape[1])]
-        name = f"{dataset}-{algorithm}-{len(list(tmp_path.glob('runs/*')))}-seed{seed}"
-        known = {
-            "dataset": dataset, "algorithm": algorithm, "preset": "paper", "seed": seed, "evaluate_on": "test",
-            "tasks": tasks, "classes": tasks, "shape": [4, 4], "changes": {}, "note": "a part", **config,
-        }  # fmt: skip
-        writer = RunWriter(tmp_path / "runs" / name, known)
-        for row, values in enumerate(matrix):
-            writer.row("accuracy", tasks[min(row, len(tasks) - 1)], values)
-        if resilience:
-            writer.artefact("resilience", **{key: np.array(value) for key, value in resilience.items()})
-        writer.summary({"seconds": seconds, "train_seconds": seconds})
-        return read_result(collect(RunRecord.read(tmp_path / "runs" / name), tmp_path / "results"))
-
-    return make
 
 
 def square(diagonal, last):

@@ -127,3 +127,16 @@ def test_a_setting_without_bounds_of_its_own_takes_the_plain_ones(make_run):
     sources = {name: results(dataset, name)[0].bounds.floor.source for name in dataset.settings}
     assert sources == {"": "plain NN, run here", "tasks 1 revised": "plain NN, run here",
                        "preset quick": "1/4: one task known of 4"}  # fmt: skip
+
+
+def test_best_has_the_papers_learners_so_the_papers_joint_is_its_ceiling(make_run):
+    paths = [
+        make_run("nn", algorithm="nn"),
+        make_run("joint", algorithm="joint"),
+        make_run("best", preset="best"),
+    ]
+    (dataset,) = datasets(read_runs(paths)[0])
+    bounds = results(dataset, "preset best")[0].bounds
+    assert bounds.floor.source == "plain NN with preset paper, run here"
+    assert bounds.ceiling.source == "Joint with preset paper, run here"
+    assert bounds.ceiling.value == dataset.entries[1].first.acc

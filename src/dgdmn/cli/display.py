@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -159,22 +160,7 @@ def print_results(out: Path, specs: Sequence[RunSpec]) -> None:
         return
     console = Console(soft_wrap=True)
     records = [RunRecord.read(out / spec.name) for spec in specs]
-    table = Table(
-        title=f"{specs[0].dataset}, {specs[0].preset} preset, seeds {_listed(spec.seed for spec in specs)}"
-    )
-    for heading in ("algorithm", "ACC", "BWT", "ACC, LTM alone", "minutes"):
-        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
-    compared = not (specs[0].together or specs[0].revise)  # the paper's tables are of streams met once
-    with_paper = compared and any(published(spec.algorithm, spec.dataset) for spec in specs)
-    for heading in ("paper's ACC", "paper's BWT") if with_paper else ():
-        table.add_column(heading, justify="right")
-    for algorithm in dict.fromkeys(spec.algorithm for spec in specs):
-        mine = [record.summary or {} for record in records if record.config["algorithm"] == algorithm]
-        theirs = published(algorithm, specs[0].dataset)
-        cells = [_mean(mine, "acc"), _mean(mine, "bwt"), _mean(mine, "acc_ltm"), _minutes(mine)]
-        paper = [f"{theirs.acc:.3f}", f"{theirs.bwt:.3f}"] if theirs else ["", ""]
-        table.add_row(algorithm, *cells, *(paper if with_paper else []))
-    console.print(table)
+    console.print(_results(specs, records))
     if note := records[0].config.get("note"):
         console.print(note, markup=False, highlight=False)
     console.print(
@@ -184,6 +170,39 @@ def print_results(out: Path, specs: Sequence[RunSpec]) -> None:
         markup=False,
         highlight=False,
     )
+
+
+def _results(specs: Sequence[RunSpec], records: Sequence[RunRecord]) -> Table:
+    presets = Counter(spec.preset for spec in specs)
+    usual = presets.most_common(1)[0][0]
+    about = f"{usual} preset{' unless named' if len(presets) > 1 else ''}"
+    table = Table(title=f"{specs[0].dataset}, {about}, seeds {_listed(spec.seed for spec in specs)}")
+    table.add_column("algorithm", no_wrap=True)
+    for heading in ("ACC", "BWT", "ACC, LTM alone", "minutes"):
+        table.add_column(heading, justify="right")
+    compared = not (specs[0].together or specs[0].revise)  # the paper's tables are of streams met once
+    with_paper = compared and any(published(spec.algorithm, spec.dataset) for spec in specs)
+    for heading in ("paper's ACC", "paper's BWT") if with_paper else ():
+        table.add_column(heading, justify="right")
+    labels = _labels(specs, usual)
+    for label, spec in dict(zip(labels, specs, strict=True)).items():
+        mine = [record.summary or {} for record, own in zip(records, labels, strict=True) if own == label]
+        theirs = published(spec.algorithm, spec.dataset)
+        cells = [_mean(mine, "acc"), _mean(mine, "bwt"), _mean(mine, "acc_ltm"), _minutes(mine)]
+        paper = [f"{theirs.acc:.3f}", f"{theirs.bwt:.3f}"] if theirs else ["", ""]
+        table.add_row(label, *cells, *(paper if with_paper else []))
+    return table
+
+
+def _labels(specs: Sequence[RunSpec], usual: str) -> list[str]:
+    """Each run's algorithm, with its preset unless all runs of that algorithm have the usual one."""
+    presets: dict[str, set[str]] = {}
+    for spec in specs:
+        presets.setdefault(spec.algorithm, set()).add(spec.preset)
+    return [
+        spec.algorithm if presets[spec.algorithm] == {usual} else f"{spec.algorithm} ({spec.preset})"
+        for spec in specs
+    ]
 
 
 def _mean(summaries: Sequence[dict[str, Any]], key: str) -> str:

@@ -1,4 +1,4 @@
-"""`dgdmn reproduce`: run what the paper's tables and figures need, collect it, judge it, draw it."""
+"""`dgdmn reproduce`: run what the paper's tables and figures, and ours, need, collect it, judge it, draw it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from dgdmn.cli.run import cores, parse, report
+from dgdmn.cli.run import cores, ordered, parse, report
 from dgdmn.errors import DataError, DgdmnError, UsageError
 from dgdmn.wording import counted, duration
 
 if TYPE_CHECKING:  # numpy, rich and matplotlib wait until the arguments are parsed, so that --help is quick
-    from dgdmn.experiments.catalogue import Target
     from dgdmn.experiments.spec import RunSpec
     from dgdmn.experiments.sweep import Failure
+    from dgdmn.experiments.target import Target
     from dgdmn.records import RunRecord
     from dgdmn.report.reproducibility import Result
 
@@ -27,14 +27,14 @@ FIGURES = "figures"
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run what is missing for the paper's tables, figures and claims, and put ours beside theirs."""
+    """Run what is missing for the paper's tables, figures and claims, and beyond, and put ours beside theirs."""
 
     targets: tyro.conf.Positional[tuple[str, ...]] = ()
     """What `--list` names, one or more; `all`: every one."""
     show_list: Annotated[bool, tyro.conf.arg(name="list")] = False
     """Name every target with the runs it needs, how many are done, and about how long the rest will take."""
     seeds: int = 0
-    """Seeds of each run; 0: 3 for Digits, Shapes and Hindi, 2 for Permnist, 1 for TDigits."""
+    """Seeds of each run; 0: 3, but with `paper` 2 for Permnist and 1 for TDigits, and 1 for the ablation of `best`."""
     jobs: int = 0
     """Runs at a time, one torch thread each; 0: as many as there are cores."""
     out: Path = Path("runs")
@@ -80,24 +80,16 @@ def _run(targets: Sequence[Target], args: Reproduce) -> list[Failure]:
         from dgdmn.experiments.sweep import run_all
 
         jobs = args.jobs or cores()
-        specs = _ordered(specs, jobs)
+        specs = ordered(specs, jobs)
         with Display(args.out, specs) as display:
             failures += run_all(specs, args.out, jobs, display.look)
     return failures + _without_artefacts(targets, args)
 
 
-def _ordered(specs: list[RunSpec], jobs: int) -> list[RunSpec]:
-    """The longest first, where some must wait."""
-    if len(specs) <= jobs:
-        return specs
-    from dgdmn.experiments.forecast import longest_first
-
-    return longest_first(specs)
-
-
 def _missing(targets: Iterable[Target], args: Reproduce) -> list[RunSpec]:
     """The runs of these targets that have not ended; a figure of pictures needs the run directory itself."""
-    from dgdmn.experiments.catalogue import result, unique
+    from dgdmn.experiments.catalogue import result
+    from dgdmn.experiments.target import unique
 
     return unique(
         spec
@@ -236,7 +228,7 @@ def page_of(results: Path) -> str:
 
 def _pending(target: Target) -> str:
     """What to say where a figure has not been drawn."""
-    if not target.name.startswith("figure-"):
+    if not target.name.startswith(("figure-", "beyond-resilience")):
         return ""
     if target.artefacts:
         return f"Not drawn yet: it needs {', '.join(target.artefacts)} from the run directories themselves."
@@ -247,7 +239,7 @@ def _list(targets: Sequence[Target], args: Reproduce) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from dgdmn.experiments.catalogue import unique
+    from dgdmn.experiments.target import unique
 
     missing = {target.name: _missing([target], args) for target in targets}
     left = _seconds_left(unique(spec for specs in missing.values() for spec in specs), args)
@@ -275,8 +267,9 @@ def _seconds_left(missing: Sequence[RunSpec], args: Reproduce) -> dict[str, floa
     """By run that is not done, what is left of it."""
     if not missing:
         return {}
-    from dgdmn.experiments.catalogue import TARGETS, result, unique
+    from dgdmn.experiments.catalogue import TARGETS, result
     from dgdmn.experiments.forecast import seconds
+    from dgdmn.experiments.target import unique
 
     before = {}
     for spec in unique(spec for target in TARGETS.values() for spec in target.specs(args.seeds)):

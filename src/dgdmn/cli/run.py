@@ -7,15 +7,17 @@ import io
 import itertools
 import os
 import sys
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
 from dgdmn.algorithms import check_name
+from dgdmn.cli.configuration import configuration
 from dgdmn.errors import DataError, UsageError, suggestion
-from dgdmn.presets import PAPER, Preset, preset, sources_of
+from dgdmn.presets import PAPER, Preset, preset
 
 if TYPE_CHECKING:  # numpy and rich wait until the arguments are parsed, so that --help is quick
     from dgdmn.experiments.spec import RunSpec
@@ -33,9 +35,9 @@ class Run:
     """digits, tdigits, permnist, shapes, hindi, split-digits or embedded."""
     options: Annotated[Preset, tyro.conf.arg(name="")]
     algorithm: tuple[str, ...] = ("dgdmn",)
-    """One or more of them; `dgdmn algorithms` lists them."""
+    """One or more of them, `dgdmn algorithms` lists them; `dgdmn:best` has a preset of its own."""
     preset: str = "paper"
-    """`paper` (appendix B), `best` (ours, beyond it) or `quick` (the paper's code in under a minute)."""
+    """Of the others: `paper` (appendix B), `best` (ours, beyond it) or `quick` (in under a minute)."""
     seed: tuple[int, ...] = (0,)
     """One or more seeds; each gives a run of its own."""
     out: Path = Path("runs")
@@ -56,6 +58,8 @@ class Run:
     """Use the embedded digits, and say so, where the dataset can be found nowhere."""
     show_config: bool = False
     """Print what would run, and stop."""
+    words: Annotated[tuple[str, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    """What was typed: read again over each preset, so that only what was given changes its values."""
 
 
 def main(arguments: list[str], debug: bool = False) -> int:
@@ -63,7 +67,7 @@ def main(arguments: list[str], debug: bool = False) -> int:
     args = _parse(arguments)
     _check(args)
     if args.show_config:
-        sys.stdout.write(_config_text(args))
+        sys.stdout.write(configuration(_specs(args)))
         return 0
     from dgdmn.cli.display import Display, print_results
     from dgdmn.experiments.spec import recorded
@@ -73,7 +77,7 @@ def main(arguments: list[str], debug: bool = False) -> int:
     specs = _specs(args)
     unfinished = [spec for spec in specs if not ((record := recorded(spec, args.out)) and record.complete)]
     with Display(args.out, unfinished) as display:
-        failures = run_all(unfinished, args.out, _jobs(args), display.look)
+        failures = run_all(ordered(unfinished, _jobs(args)), args.out, _jobs(args), display.look)
     failed = {failure.run for failure in failures}
     done = [spec for spec in specs if spec.name not in failed]
     print_results(args.out, done)
@@ -91,20 +95,20 @@ def _write_report(out: Path, specs: list[RunSpec]) -> None:
 
 
 def _parse(arguments: list[str]) -> Run:
-    """The dataset and the preset decide the defaults of all other options, so they are guessed first."""
+    """The defaults in the help are those of the dataset and the preset, so these are guessed first."""
     dataset = next((word for word in arguments if word in PAPER), "digits")
-    name = _value_of("--preset", arguments) or "paper"
-    args = _parsed(arguments, dataset, name)
-    if args.dataset in PAPER and args.dataset != dataset:
-        args = _parsed(arguments, args.dataset, name)
-    return args
+    args = _parsed(arguments, dataset, _value_of("--preset", arguments) or "paper")
+    return replace(args, words=tuple(arguments))
 
 
-def _parsed(arguments: list[str], dataset: str, name: str) -> Run:
-    default = Run(
-        dataset=dataset if dataset in arguments else tyro.MISSING, options=preset(name, dataset), preset=name
-    )
-    return parse(Run, arguments, "dgdmn run", default=default)
+def _parsed(arguments: Sequence[str], dataset: str, name: str) -> Run:
+    default = Run(dataset=tyro.MISSING, options=preset(name, dataset), preset=name)
+    return parse(Run, list(arguments), "dgdmn run", default=default)
+
+
+def _options(args: Run, name: str) -> Preset:
+    """That preset's values for the dataset, but for those given on the command line."""
+    return _parsed(args.words, args.dataset, name).options
 
 
 def parse(kind: type[Arguments], arguments: list[str], program: str, **options: Any) -> Arguments:
@@ -150,8 +154,6 @@ def _check(args: Run) -> None:
         raise UsageError(
             f"no dataset {args.dataset!r}{suggestion(args.dataset, PAPER)}; there are {', '.join(PAPER)}"
         )
-    for name in args.algorithm:
-        check_name(name)
     for name, values in (("algorithm", args.algorithm), ("seed", args.seed)):
         if not values:
             raise UsageError(f"--{name} needs at least one value")
@@ -183,28 +185,32 @@ def _with_data(args: Run) -> Run:
         sys.stderr.write(
             f"{reason}: running on the embedded digits instead (dgdmn data fetch {args.dataset} says more)\n"
         )
-        options = replace(preset(args.preset, "embedded"), **_changes(args))
-        return replace(args, dataset="embedded", options=options)
+        return replace(args, dataset="embedded")
     return args
 
 
-def _changes(args: Run) -> dict[str, Any]:
-    base = preset(args.preset, args.dataset)
-    values = {field.name: getattr(args.options, field.name) for field in fields(Preset)}
-    return {name: value for name, value in values.items() if value != getattr(base, name)}
+def _entries(args: Run) -> list[tuple[str, str]]:
+    """Each algorithm with its preset: the one behind its colon, else that of `--preset`."""
+    entries = []
+    for word in args.algorithm:
+        name, colon, own = word.partition(":")
+        check_name(name)
+        entries.append((name, own if colon else args.preset))
+    return list(dict.fromkeys(entries))
 
 
 def _specs(args: Run) -> list[RunSpec]:
     from dgdmn.experiments.spec import RunSpec
 
-    pairs = list(itertools.product(dict.fromkeys(args.seed), dict.fromkeys(args.algorithm)))
-    threads = args.threads or max(1, cores() // min(_jobs(args), len(pairs)))
+    entries, seeds = _entries(args), dict.fromkeys(args.seed)
+    options = {name: _options(args, name) for _, name in entries}
+    threads = args.threads or max(1, cores() // min(_jobs(args), len(entries) * len(seeds)))
     return [
         RunSpec(
             args.dataset,
+            algorithm,
             name,
-            args.preset,
-            args.options,
+            options[name],
             seed,
             args.evaluate_on,
             args.revise,
@@ -212,7 +218,8 @@ def _specs(args: Run) -> list[RunSpec]:
             args.device,
             threads,
         )
-        for seed, name in pairs
+        for seed in seeds
+        for algorithm, name in entries
     ]
 
 
@@ -225,31 +232,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def _config_text(args: Run) -> str:
-    """What will run, as TOML with the meaning of each field."""
-    changed = _changes(args)
-    lines = [
-        f'dataset = "{args.dataset}"',
-        f"algorithm = {list(args.algorithm)}".replace("'", '"'),
-        f'preset = "{args.preset}"',
-        f"seed = {list(args.seed)}",
-        f'evaluate_on = "{args.evaluate_on}"',
-        f"revise = {list(args.revise)}",
-        f"together = {str(args.together).lower()}",
-        "",
-        "[options]",
-    ]
-    docs = sources_of(args.preset, args.dataset)
-    for field in fields(Preset):
-        value = getattr(args.options, field.name)
-        text = (
-            f'"{value}"'
-            if isinstance(value, str)
-            else str(list(value) if isinstance(value, tuple) else value)
-        )
-        mark = "changed; " if field.name in changed else ""
-        lines.append(f"{field.name} = {text}  # {mark}{docs[field.name]}")
-    return "\n".join(lines) + "\n"
+def ordered(specs: list[RunSpec], jobs: int) -> list[RunSpec]:
+    """The longest first, where some must wait."""
+    if len(specs) <= jobs:
+        return specs
+    from dgdmn.experiments.forecast import longest_first
+
+    return longest_first(specs)
 
 
 def report(failures: list[Failure], debug: bool) -> int:

@@ -1,19 +1,17 @@
-"""The paper's tables, figures and claims, each as the runs it needs (no torch in here)."""
+"""The paper's tables, figures and claims, and what goes beyond it, each as the runs it needs (no torch in here)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dgdmn import presets
 from dgdmn.errors import UsageError, suggestion
-from dgdmn.experiments.spec import RunSpec
+from dgdmn.experiments.beyond import BEYOND
+from dgdmn.experiments.spec import RunSpec, off
+from dgdmn.experiments.target import Target, run_of
 from dgdmn.records import RunRecord
-
-SEEDS = {"digits": 3, "shapes": 3, "hindi": 3, "permnist": 2, "tdigits": 1}
-"""Seeds of each dataset unless told otherwise: what hours of two cores allow; a stranger has one."""
 
 TABLE = ("nn", "dropnn", "ppr", "ewc", "dgr", "dgdmn", "joint")
 """The rows of the paper's tables, and their ceiling."""
@@ -28,54 +26,18 @@ Chosen by the plan, before any run. Seconds depend on the machine: the page show
 """
 
 
-@dataclass(frozen=True)
-class Target:
-    """A table, a figure or a claim of the paper, and what must be run for it."""
-
-    name: str
-    """What it is called on the command line."""
-    what: str
-    """What it shows, in a line."""
-    runs: tuple[RunSpec, ...]
-    """Its runs with seed 0; other seeds are the same with another number."""
-    artefacts: tuple[str, ...] = ()
-    """Arrays that it is drawn from: they are in run directories only, not in collected results."""
-    one: bool = False
-    """Whether one seed is all it can show."""
-
-    def specs(self, seeds: int = 0) -> list[RunSpec]:
-        """Its runs, with so many seeds each; 0: as many as their dataset has by default."""
-        return [
-            replace(run, seed=seed)
-            for run in self.runs
-            for seed in range(1 if self.one else seeds or SEEDS.get(run.dataset, 1))
-        ]
-
-
-def paper_run(
-    dataset: str, algorithm: str, *, revise: tuple[int, ...] = (), together: bool = False, **changes: Any
-) -> RunSpec:
-    """A run with the `paper` preset on one thread, with some options changed.
-
-    >>> paper_run("digits", "dgdmn", n_stm=5).name
-    'digits-dgdmn-paper-n_stm-5-seed0'
-    """
-    options = presets.overridden(presets.preset("paper", dataset), changes)
-    return RunSpec(dataset, algorithm, "paper", options, revise=revise, together=together)
-
-
 def _grid(datasets: Iterable[str], algorithms: Iterable[str]) -> tuple[RunSpec, ...]:
     names = tuple(algorithms)
-    return tuple(paper_run(dataset, name) for dataset in datasets for name in names)
+    return tuple(run_of(dataset, name) for dataset in datasets for name in names)
 
 
 def _digits(*variants: Mapping[str, Any], algorithms: tuple[str, ...] = ("dgdmn",)) -> tuple[RunSpec, ...]:
-    return tuple(paper_run("digits", name, **options) for name in algorithms for options in variants)
+    return tuple(run_of("digits", name, **options) for name in algorithms for options in variants)
 
 
 _TABLE = _grid(DATASETS, TABLE)
-_JOINT_MEMORY = paper_run("digits", "dgr", together=True)
-_SEQUENTIAL = paper_run("digits", "dgdmn")
+_JOINT_MEMORY = run_of("digits", "dgr", together=True)
+_SEQUENTIAL = run_of("digits", "dgdmn")
 
 TARGETS: dict[str, Target] = {
     target.name: target
@@ -97,12 +59,12 @@ TARGETS: dict[str, Target] = {
         Target(
             "figure-resilience",
             "LTM and NN trained jointly on Digits, tested under noise and occlusion",
-            (_JOINT_MEMORY, paper_run("digits", "joint", together=True)),
+            (_JOINT_MEMORY, run_of("digits", "joint", together=True)),
         ),
         Target(
             "figure-revision",
             "Permnist, then tasks 1 and 6 again",
-            tuple(paper_run("permnist", name, revise=(1, 6)) for name in ("ewc", "dgdmn", "gem")),
+            tuple(run_of("permnist", name, revise=(1, 6)) for name in ("ewc", "dgdmn", "gem")),
         ),
         Target(
             "figure-tsne",
@@ -130,8 +92,8 @@ TARGETS: dict[str, Target] = {
             "ablation-kappa",
             "the floor κ for each replay or each task on TDigits; of 0, .25 and .5 on Digits with half the memory",
             (
-                paper_run("tdigits", "dgdmn"),
-                paper_run("tdigits", "dgdmn", kappa_per="task"),
+                run_of("tdigits", "dgdmn"),
+                run_of("tdigits", "dgdmn", kappa_per="task"),
                 *_digits(*({"n_max": 30_000, "kappa": kappa} for kappa in (0.0, 0.25, 0.5))),
             ),
         ),
@@ -141,7 +103,7 @@ TARGETS: dict[str, Target] = {
             (
                 *_digits({}, {"reconstructed": "all"}, {"reconstructed": "none"}),
                 _JOINT_MEMORY,
-                paper_run("digits", "dgr", together=True, reconstructed="none"),
+                run_of("digits", "dgr", together=True, reconstructed="none"),
             ),
         ),
         Target(
@@ -155,9 +117,10 @@ TARGETS: dict[str, Target] = {
             "with and without a short-term memory, as it is and at equal time",
             (_SEQUENTIAL, *_digits({}, EQUAL_TIME, algorithms=("dgr",))),
         ),
+        *BEYOND,
     )
 }  # fmt: skip
-"""By name, in the paper's order."""
+"""By name, in the paper's order, then what goes beyond it."""
 
 
 def chosen(names: Iterable[str]) -> list[Target]:
@@ -169,11 +132,6 @@ def chosen(names: Iterable[str]) -> list[Target]:
                 f"no target {name!r}{suggestion(name, ['all', *TARGETS])}; `dgdmn reproduce --list` names them"
             )
     return list(TARGETS.values()) if "all" in wanted else [TARGETS[name] for name in wanted]
-
-
-def unique(specs: Iterable[RunSpec]) -> list[RunSpec]:
-    """Each run once, however many targets share it."""
-    return list({spec.name: spec for spec in specs}.values())
 
 
 def result(spec: RunSpec, place: Path) -> RunRecord | None:
@@ -201,22 +159,18 @@ def catalogued(record: RunRecord, targets: Iterable[Target]) -> list[str]:
 
 
 def differing(spec: RunSpec, config: Mapping[str, Any]) -> set[str]:
-    """What a recorded run computed otherwise; what was not recorded, in older versions, was the default.
+    """What a recorded run computed otherwise; what was not recorded, in older versions, was as in `paper`.
 
+    Also of a run with another preset: an option that was not there yet was off, whatever `best` says of it now.
     The sizes of a short-term memory do not count where an algorithm has none.
     """
-    defaults = {
-        "revise": [],
-        "together": False,
-        **presets.as_dict(presets.preset(spec.preset, spec.dataset)),
-    }
     ours = spec.identity()
     flat = {**ours, **ours["options"]}
-    theirs = {**config, **config.get("options", {})}
+    theirs = {**off(spec.dataset), **config, **config.get("options", {})}
     return {
         key
         for key, value in flat.items()
-        if key != "options" and theirs.get(key, defaults.get(key)) != value and not _idle(spec.algorithm, key)
+        if key != "options" and theirs.get(key) != value and not _idle(spec.algorithm, key)
     }
 
 

@@ -19,6 +19,7 @@ from dgdmn.presets import preset
 
 ROWS = {
     "digits": 6_000,
+    "split-digits": 12_000,
     "tdigits": 6_000,
     "permnist": 30_000,
     "shapes": 4_500,
@@ -34,7 +35,8 @@ def seconds(specs: Sequence[RunSpec], before: Mapping[RunSpec, float]) -> dict[s
     """Seconds that each run will take on one thread, by name.
 
     `before` says how long runs took that were done. One with another seed takes as long; one that is alike, on
-    the same dataset and of the same sort of algorithm, as long for each multiplication; any other is timed.
+    the same dataset, with the same preset and of the same sort of algorithm, as long for each multiplication; any
+    other is timed.
     """
     known, wanted = {}, list(dict.fromkeys(map(_seedless, specs)))
     for spec in wanted:
@@ -45,8 +47,8 @@ def seconds(specs: Sequence[RunSpec], before: Mapping[RunSpec, float]) -> dict[s
         elif alike:
             known[spec] = work(spec) * sum(taken for _, taken in alike) / sum(work(done) for done, _ in alike)
     unknown = [spec for spec in wanted if spec not in known]
-    for dataset in dict.fromkeys(spec.dataset for spec in unknown):
-        known |= _timed(dataset, [spec for spec in unknown if spec.dataset == dataset])
+    for same_sizes in dict.fromkeys((spec.dataset, spec.preset) for spec in unknown):
+        known |= _timed(*same_sizes, [spec for spec in unknown if (spec.dataset, spec.preset) == same_sizes])
     return {spec.name: known[_seedless(spec)] for spec in specs}
 
 
@@ -63,9 +65,9 @@ def longest_first(specs: Iterable[RunSpec]) -> list[RunSpec]:
     return sorted(specs, key=work, reverse=True)
 
 
-def _timed(dataset: str, specs: Sequence[RunSpec]) -> dict[RunSpec, float]:
-    """All stages in one list, so that a network that several runs share is timed once."""
-    options, stream = preset("paper", dataset), streams.load(dataset)
+def _timed(dataset: str, name: str, specs: Sequence[RunSpec]) -> dict[RunSpec, float]:
+    """All stages of a preset in one list, so that a network that several runs share is timed once."""
+    options, stream = preset(name, dataset), streams.load(dataset)
     outputs = max(options.n_classes, len(stream.classes))
     stages = [stage for spec in specs for stage in _stages(spec)]
     lasting = iter(one.seconds for one in costs("dgdmn", options, stream.shape, outputs, stages, 1))
@@ -93,6 +95,6 @@ def _seedless(spec: RunSpec) -> RunSpec:
     return replace(spec, seed=0)
 
 
-def _sort(spec: RunSpec) -> tuple[str, str]:
+def _sort(spec: RunSpec) -> tuple[str, str, str]:
     """Runs that take about the same time for a multiplication: generators have large layers, learners small ones."""
-    return spec.dataset, "generative" if spec.algorithm.startswith("dg") else spec.algorithm
+    return spec.dataset, spec.preset, "generative" if spec.algorithm.startswith("dg") else spec.algorithm

@@ -53,7 +53,9 @@ class RunSpec:
                 config["dataset"],
                 config["algorithm"],
                 config["preset"],
-                presets.overridden(presets.preset(config["preset"], config["dataset"]), options),
+                presets.overridden(
+                    presets.preset("paper", config["dataset"]), options
+                ),  # what came later was off
                 int(config["seed"]),
                 config["evaluate_on"],
                 tuple(config.get("revise", ())),
@@ -112,17 +114,19 @@ def recorded(spec: RunSpec, out: Path) -> RunRecord | None:
     if not (directory / "config.json").exists():
         return None
     record = RunRecord.read(directory)
-    theirs_all = _flat(record.config)
-    changes = {**spec.changes(), "revise": spec.revise, "together": spec.together}
+    theirs_all = {**off(spec.dataset), **_flat(record.config)}
     for key, ours in _flat(spec.identity()).items():
-        if key not in theirs_all and not changes.get(key):
-            continue  # an option that came after this run: it had what is now the default
         theirs = theirs_all.get(key)
         if theirs != ours:
             raise UsageError(
                 f"{directory} holds a run with {key} = {theirs}, not {ours}; remove it, or choose another --out"
             )
     return record
+
+
+def off(dataset: str) -> dict[str, Any]:
+    """What a run had whose record, of an older version, does not say: what came later was off, as in `paper`."""
+    return {"revise": [], "together": False, **presets.as_dict(presets.preset("paper", dataset))}
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ class Entry:
     """By seed; at least one."""
     shared: frozenset[str] = frozenset()
     """Parts of the setting that all entries of the dataset have: no name needs to say them."""
+    rivals: bool = False
+    """Whether its algorithm was run with another preset too: then every name says which."""
 
     @property
     def first(self) -> Run:
@@ -46,8 +48,9 @@ class Entry:
     @property
     def name(self) -> str:
         """The algorithm's name, and behind it how it differs from its neighbours."""
-        name = display_name(self.algorithm)
-        return f"{name} ({self.difference})" if self.difference else name
+        preset = ["preset paper"] if self.rivals and self.first.preset == "paper" else []
+        told = ", ".join([*preset, *([self.difference] if self.difference else [])])
+        return f"{display_name(self.algorithm)} ({told})" if told else display_name(self.algorithm)
 
     @property
     def ended(self) -> tuple[Run, ...]:
@@ -101,7 +104,11 @@ def _entries(runs: Sequence[Run]) -> tuple[Entry, ...]:
         key = json.dumps([setting(run), run.algorithm, run.tasks])
         groups.setdefault(key, []).append(run)
     shared = frozenset.intersection(*(frozenset(setting(run)) for run in runs))
-    entries = [Entry(tuple(sorted(group, key=lambda run: run.seed)), shared) for group in groups.values()]
+    presets = {run.algorithm: {one.preset for one in runs if one.algorithm == run.algorithm} for run in runs}
+    entries = [
+        Entry(tuple(sorted(group, key=lambda run: run.seed)), shared, len(presets[group[0].algorithm]) > 1)
+        for group in groups.values()
+    ]
     return tuple(
         sorted(entries, key=lambda entry: (bool(entry.setting), entry.setting, rank(entry.algorithm)))
     )

@@ -16,6 +16,7 @@ from dgdmn.report.charts import marker_definitions
 from dgdmn.report.colours import CLASSES, HEAT_STEPS, LOOKS, OTHER, Look, css_class, display_name, heat
 from dgdmn.report.entries import Dataset, datasets
 from dgdmn.report.runs import Problem, Run, read_runs
+from dgdmn.report.sections.ablation import Changed, ablation
 from dgdmn.report.sections.configuration import Configuration, configuration
 from dgdmn.report.sections.cost import Costs, costs
 from dgdmn.report.sections.curves import Compared, Curves, curves
@@ -87,6 +88,7 @@ class _Part:
     favourite: str
     """The run that a chooser begins with: the first of DGDMN, if there is one."""
     tables: tuple[Table, ...]
+    ablation: tuple[Changed, ...]
     curves: Curves
     heatmaps: tuple[Heatmap, ...]
     books: tuple[DreamBook, ...]
@@ -100,6 +102,7 @@ class _Part:
         """Names and headings of the sections that have something to show."""
         shown = {
             "result": ("Result", True),
+            "ablation": ("Options", bool(self.ablation)),
             "curves": ("Curves", bool(self.curves.panels)),
             "matrix": ("Matrix", bool(self.heatmaps)),
             "dreams": ("Dreams", bool(self.books)),
@@ -118,6 +121,7 @@ def _part(index: int, dataset: Dataset, tiles: int) -> _Part:
         words.dataset_name(dataset.name),
         ours[0] if ours else "",
         tables(dataset),
+        ablation(dataset),
         curves(dataset),
         heatmaps(dataset),
         books(dataset, tiles),

@@ -59,24 +59,28 @@ def find_bounds(dataset: Dataset, entries: Sequence[Entry]) -> Bounds:
     """Floor: plain NN if it was run, else the paper's, else 1/T. Ceiling: Joint if it was run, else the paper's or 1.
 
     Where a setting has neither, those of the runs that neither revise nor learn together stand in, if all else
-    is the same.
+    is the same; and those of `paper` for `best`, which has the same learners.
     """
     first = entries[0].first
     plain = [entry for entry in dataset.entries if _stands_in(entry.first, first)]
     by_name = {entry.algorithm: entry for entry in (*plain, *entries) if entry.ended}
     floor, ceiling = _published_floor(first), _published_ceiling(first.dataset)
     if "nn" in by_name:
-        floor = Bound(by_name["nn"].mean(lambda run: run.acc)[0], "plain NN, run here")
+        floor = _run_here("plain NN", by_name["nn"], first)
     if "joint" in by_name:
-        ceiling = Bound(by_name["joint"].mean(lambda run: run.acc)[0], "Joint, run here")
+        ceiling = _run_here("Joint", by_name["joint"], first)
     return Bounds(floor, ceiling)
 
 
+def _run_here(name: str, entry: Entry, other: Run) -> Bound:
+    preset = f" with preset {entry.first.preset}" if entry.first.preset != other.preset else ""
+    return Bound(entry.mean(lambda run: run.acc)[0], f"{name}{preset}, run here")
+
+
 def _stands_in(run: Run, other: Run) -> bool:
-    same = all(
-        getattr(run, name) == getattr(other, name) for name in ("preset", "changes", "evaluate_on", "tasks")
-    )
-    return same and not run.revise and not run.together
+    same = all(getattr(run, name) == getattr(other, name) for name in ("changes", "evaluate_on", "tasks"))
+    comparable = run.preset == other.preset or (run.preset, other.preset) == ("paper", "best")
+    return same and comparable and not run.revise and not run.together
 
 
 def _published_floor(run: Run) -> Bound:

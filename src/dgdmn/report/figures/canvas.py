@@ -78,12 +78,17 @@ def accuracy_axes(axes: Axes, title: str, tasks: int, *, y_label: str = "accurac
 
 def draw(axes: Axes, entry: Entry, x: Sequence[float], y: Sequence[float]) -> None:
     """The line of an algorithm, with its colour, marker and dash."""
-    shown = look(entry.algorithm)
-    dashes = (8, 3, 2, 3) if entry.difference else shown.dash
-    axes.plot(
-        x, y, color=shown.light, marker=shown.marker, label=entry.name, dashes=dashes or (None, None),
-        markevery=max(1, len(x) // 20),
-    )  # fmt: skip
+    best = entry.first.preset == "best"
+    shown = styled(entry.algorithm, variant=bool(entry.difference), best=best)
+    axes.plot(x, y, label=entry.name, markevery=max(1, len(x) // 20), **shown)
+
+
+def styled(algorithm: str, *, variant: bool = False, best: bool = False) -> dict[str, Any]:
+    """How a line is drawn: a variant has a dash of its own, the preset `best` a wide line and hollow markers."""
+    shown = look(algorithm)
+    dashes = (8, 3, 2, 3) if variant else shown.dash
+    beyond = {"linewidth": 2.0, "markersize": 5, "markerfacecolor": "white"} if best else {}
+    return {"color": shown.light, "marker": shown.marker, "dashes": dashes or (None, None), **beyond}
 
 
 def draw_published(axes: Axes, algorithm: str, x: Sequence[float], y: Sequence[float]) -> None:

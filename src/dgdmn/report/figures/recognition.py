@@ -20,14 +20,16 @@ def recognition_losses(runs: Sequence[Run]) -> Figure | None:
         return None
     figure, axes = panels(len(shown), 2, size=(3.4, 2.4))
     for (run, events), one in zip(shown, axes, strict=True):
-        for number, task in enumerate(run.tasks):
-            values = [_lowest(event, task) for event in events]
+        lowest = {task: [_lowest(event, task) for event in events] for task in run.tasks}
+        for number, (task, values) in enumerate(lowest.items()):
             one.plot(range(1, len(values) + 1), values, color=class_colour(number), label=short(task, 16))
         gamma = run.options.get("gamma")
         if isinstance(gamma, int | float):
             one.axhline(gamma, color="0.3", linestyle="--", linewidth=0.8)
         one.set(title=short(display_name(run.algorithm), 48), xlabel="tasks seen", ylabel="recognition loss")
-        one.set_yscale("log")
+        # by density a loss may be negative: where latents lie thick, log p(z) is above 0
+        if not any(value <= 0 for values in lowest.values() for value in values):
+            one.set_yscale("log")
         for axis in (one.yaxis.set_major_formatter, one.yaxis.set_minor_formatter):
             axis(FuncFormatter(lambda value, _: f"{value:g}"))
         one.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from dgdmn import metrics, paper
 from dgdmn.report.colours import display_name, rank
+from dgdmn.report.reproducibility.beyond import resilience_table, stream_tables
 from dgdmn.report.reproducibility.cells import metric_table
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.goals import at_strength, dual_minus_single, last_ten, train_seconds
@@ -177,5 +178,7 @@ DETAILS: dict[str, Numbers] = {
     "figure-revision": revision,
     "figure-recog": recognition,
     "figure-dreams": dreams,
+    "beyond-table": stream_tables,
+    "beyond-resilience": resilience_table,
 }
 """Targets with a table of their own; ablations share one form, other figures speak for themselves."""

@@ -13,7 +13,7 @@ from dgdmn.report.colours import look
 from dgdmn.report.entries import datasets
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.goals import at_strength
-from dgdmn.report.reproducibility.numbers import TOGETHER, Shelf, mean
+from dgdmn.report.reproducibility.numbers import BEST, TOGETHER, Shelf, mean
 from dgdmn.report.runs import Run
 
 if TYPE_CHECKING:  # matplotlib waits until a figure is asked for
@@ -56,6 +56,7 @@ def _figures(target: str, results: Sequence[Result], runs: Sequence[Run]) -> Dra
         "figure-dreams": lambda: _dreams(target, runs),
         "figure-recog": lambda: _recognition(target, collected),
         "figure-resilience": lambda: _resilience(target, results, runs),
+        "beyond-resilience": lambda: iter([(target, _resilience_beyond(results))]),
     }
     if target in special:
         yield from special[target]()
@@ -103,9 +104,21 @@ SERIES = (("LTM", "ltm", "dgr"), ("NN", "nn", "joint"))
 """Our name, the paper's, and the algorithm that is trained with all tasks together."""
 
 
-def resilience_figure(shelf: Shelf) -> Figure | None:
-    """Accuracy under noise, as the paper added it, and occlusion; the paper's values are faint points."""
-    from dgdmn.report.figures.canvas import add_legend, draw_published, panels
+def _resilience_beyond(results: Sequence[Result]) -> Figure | None:
+    """The same with a line more; without that line, there is nothing new to draw."""
+    shelf = Shelf(tuple(results))
+    return resilience_figure(shelf, beyond=True) if shelf.find("digits", "dgr", _BEYOND) else None
+
+
+_BEYOND = f"{BEST}, {TOGETHER}"
+
+
+def resilience_figure(shelf: Shelf, *, beyond: bool = False) -> Figure | None:
+    """Accuracy under noise, as the paper added it, and occlusion; the paper's values are faint points.
+
+    Going `beyond` the paper, also that of the long-term memory of the preset `best`.
+    """
+    from dgdmn.report.figures.canvas import add_legend, draw_published, panels, styled
 
     if not any(one.extra.get("resilience") for one in shelf.results):
         return None
@@ -113,13 +126,19 @@ def resilience_figure(shelf: Shelf) -> Figure | None:
     for (curve_name, field, label), one in zip(KINDS, axes, strict=True):
         curve = paper.curve(curve_name)
         for name, published, algorithm in SERIES:
-            found = shelf.find("digits", algorithm, TOGETHER)
-            y = [mean(at_strength(found, field, strength)) for strength in curve.x]
+            y = _under(shelf.find("digits", algorithm, TOGETHER), field, curve.x)
             one.plot(curve.x, y, label=name, color=look(algorithm).light, marker=look(algorithm).marker)
             draw_published(one, algorithm, curve.x, curve.series[published])
+        if beyond:
+            y = _under(shelf.find("digits", "dgr", _BEYOND), field, curve.x)
+            one.plot(curve.x, y, label="LTM (preset best)", **styled("dgr", variant=True, best=True))
         one.set(xlabel=label, ylabel="accuracy", ylim=(0.4, 1.0))
     add_legend(figure, axes)
     return figure
+
+
+def _under(found: Sequence[Result], field: str, strengths: Sequence[float]) -> list[float]:
+    return [mean(at_strength(found, field, strength)) for strength in strengths]
 
 
 def _restored(runs: Sequence[Run]) -> Figure | None:

@@ -9,7 +9,17 @@ from typing import Literal
 from dgdmn import metrics, paper
 from dgdmn.report.colours import display_name
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.numbers import TOGETHER, Shelf, acc, mean, said, short, values
+from dgdmn.report.reproducibility.numbers import (
+    TOGETHER,
+    Shelf,
+    acc,
+    mean,
+    paired,
+    said,
+    short,
+    signed,
+    values,
+)
 from dgdmn.report.words import dataset_name
 from dgdmn.wording import counted
 
@@ -27,10 +37,14 @@ class Goal:
     status: Status
     seeds: int
     """The fewest seeds that anything in it was measured with."""
+    asked: int = 1
+    """Seeds that it asks for."""
 
     def __str__(self) -> str:
         if self.status == "not measured yet":
             return self.status
+        if self.seeds < self.asked:
+            return f"{self.status} so far ({self.seeds} of {counted(self.asked, 'seed')})"
         return f"**{self.status}** ({counted(self.seeds, 'seed')})"
 
 
@@ -65,17 +79,14 @@ def dual_minus_single(shelf: Shelf) -> list[tuple[str, str]]:
         dual, single = (values(shelf.find(dataset, name), acc) for name in ("dgdmn", "dgr"))
         published = [paper.published(name, dataset) for name in ("dgdmn", "dgr")]
         theirs = published[0].acc - published[1].acc if published[0] and published[1] else None
-        ours = _signed(mean(dual) - mean(single)) if dual and single else "not run yet"
+        ours = signed(mean(dual) - mean(single)) if dual and single else "not run yet"
         seeds = f" ({len(dual)} and {len(single)} seeds)" if dual and single else ""
-        lines.append((dataset_name(dataset), f"{ours}{seeds}; the paper {_signed(theirs)}"))
+        lines.append((dataset_name(dataset), f"{ours}{seeds}; the paper {signed(theirs)}"))
     return lines
 
 
-def _signed(value: float | None) -> str:
-    return f"+{short(value)}" if value is not None and value > 0 else short(value)
-
-
-def _status(known: bool, reached: Callable[[], bool]) -> Status:
+def outcome(known: bool, reached: Callable[[], bool]) -> Status:
+    """Whether something is reached, if it is known."""
     if not known:
         return "not measured yet"
     return "reached" if reached() else "not reached"
@@ -94,7 +105,7 @@ def _above_baselines(shelf: Shelf, algorithm: str, dataset: str) -> Goal:
     missing = [display_name(name) for name in BASELINES if name not in known]
     lacking = f"; no run of {', '.join(missing)}" if missing else ""
     what = f"{display_name(algorithm)} above every sequential baseline in ACC, {dataset_name(dataset)}"
-    status = _status(bool(mine) and not missing, lambda: mean(mine) > known[best])
+    status = outcome(bool(mine) and not missing, lambda: mean(mine) > known[best])
     return Goal(what, f"{said(mine)}{against}{lacking}", status, _fewest(mine, *theirs.values()))
 
 
@@ -103,7 +114,7 @@ def _at_least(shelf: Shelf, algorithm: str, dataset: str) -> Goal:
     assert published is not None
     mine = values(shelf.find(dataset, algorithm), acc)
     what = f"{display_name(algorithm)} on {dataset_name(dataset)}: ACC ≥ {short(published.acc)}"
-    return Goal(what, said(mine), _status(bool(mine), lambda: mean(mine) >= published.acc), len(mine))
+    return Goal(what, said(mine), outcome(bool(mine), lambda: mean(mine) >= published.acc), len(mine))
 
 
 def last_ten(one: Result) -> float:
@@ -116,7 +127,7 @@ def _last_ten(shelf: Shelf) -> Goal:
     return Goal(
         "DGDMN on TDigits: last 10 tasks at task 40 ≥ .83",
         said(mine),
-        _status(bool(mine), lambda: mean(mine) >= 0.83),
+        outcome(bool(mine), lambda: mean(mine) >= 0.83),
         len(mine),
     )
 
@@ -131,7 +142,7 @@ def _faster(shelf: Shelf) -> Goal:
     known = all(taken.values())
     times = mean(taken["dgr"]) / mean(taken["dgdmn"]) if known else 0.0
     ours = f"{times:.1f} × ({mean(taken['dgr']):,.0f} s and {mean(taken['dgdmn']):,.0f} s)" if known else "–"
-    status = _status(known, lambda: times >= 3.3)
+    status = outcome(known, lambda: times >= 3.3)
     return Goal("DGDMN on TDigits at least 3.3 × faster than DGR", ours, status, _fewest(*taken.values()))
 
 
@@ -146,19 +157,17 @@ def _resilient(shelf: Shelf, field: str, strength: float, what: str) -> Goal:
     return Goal(
         f"LTM above NN under {what}",
         f"{said(memory)}, NN {said(network)}",
-        _status(bool(memory and network), lambda: mean(memory) > mean(network)),
+        outcome(bool(memory and network), lambda: mean(memory) > mean(network)),
         _fewest(memory, network),
     )
 
 
 def _recognised(shelf: Shelf) -> Goal:
-    without = {one.run.seed: acc(one) for one in shelf.find("digits", "dgdmn-recog")}
-    given = {one.run.seed: acc(one) for one in shelf.find("digits", "dgdmn")}
-    both = sorted(without.keys() & given.keys())
-    pair = [without[seed] for seed in both], [given[seed] for seed in both]
+    both = paired(shelf.find("digits", "dgdmn-recog"), shelf.find("digits", "dgdmn"))
+    without, given = (values(found, acc) for found in both)
     return Goal(
         "DGDMN-recog within .05 of DGDMN on Digits, the same seeds",
-        f"{said(pair[0])}, with descriptors {said(pair[1])}" if both else "–",
-        _status(bool(both), lambda: mean(pair[0]) >= mean(pair[1]) - 0.05),
-        len(both),
+        f"{said(without)}, with descriptors {said(given)}" if without else "–",
+        outcome(bool(without), lambda: mean(without) >= mean(given) - 0.05),
+        len(without),
     )

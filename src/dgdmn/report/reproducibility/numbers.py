@@ -28,11 +28,20 @@ class Shelf:
 
 TOGETHER = "all tasks together"
 """The setting of a run with all tasks at once."""
+BEST = "preset best"
+"""The setting of a run that goes beyond the paper."""
 
 
 def manner(one: Result) -> str:
     """How a run differs from the plain experiment, in words; empty where it does not."""
     return ", ".join(setting(one.run))
+
+
+def paired(one: Sequence[Result], other: Sequence[Result]) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
+    """Of two runs the seeds that both have, so that they can be compared seed by seed."""
+    both = {result.run.seed for result in one} & {result.run.seed for result in other}
+    first, second = (tuple(result for result in runs if result.run.seed in both) for runs in (one, other))
+    return first, second
 
 
 def acc(one: Result) -> float:
@@ -82,6 +91,16 @@ def short(value: float | None, digits: int = 3) -> str:
         if abs(round(value, digits)) < 1
         else text.replace("-", "−")
     )
+
+
+def signed(value: float | None) -> str:
+    """A difference, with its sign.
+
+    >>> signed(0.1), signed(-0.1), signed(0.0001), signed(None)
+    ('+.100', '−.100', '.000', '–')
+    """
+    told = short(value)
+    return f"+{told}" if value is not None and value > 0 and told.strip(".0–") else told
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dgdmn.report.reproducibility import beyond
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.details import DETAILS, ablation
 from dgdmn.report.reproducibility.goals import goals
@@ -44,7 +45,8 @@ chosen. The paper gives one run of each, so the verdict is
 - **single run** where there is one seed: *higher*, *lower* or *close* (within .02), and no more can be said;
 - **not run yet** where there is none.
 
-All runs have the `paper` preset, one torch thread, and are tested on the test set."""
+All runs have one torch thread and are tested on the test set. They have the `paper` preset but where `best` is said:
+under [Beyond the paper](#beyond-the-paper), and in the last of the targets to reach."""
 
 
 def render(
@@ -57,7 +59,9 @@ def render(
         INTRODUCTION,
         _compute(ordered),
         "## Targets to reach\n\n" + _goals(shelf),
-        *(_section(section, shelf) for section in sections),
+        *(_section(section, shelf) for section in sections if not _is_beyond(section)),
+        beyond.INTRODUCTION,
+        *(_section(section, shelf) for section in sections if _is_beyond(section)),
         "## Deviations\n\n" + _deviations(deviations),
         "## Every run\n\n" + _runs(ordered, left_out),
     ]
@@ -90,13 +94,19 @@ def _machine(config: dict[str, Any]) -> str:
 
 
 def _goals(shelf: Shelf) -> str:
-    return table(["target", "ours", ""], [[one.what, one.ours, str(one)] for one in goals(shelf)])
+    everything = [*goals(shelf), *beyond.best_goals(shelf)]
+    return table(["target", "ours", ""], [[one.what, one.ours, str(one)] for one in everything])
+
+
+def _is_beyond(section: Section) -> bool:
+    return section.name.startswith("beyond-")
 
 
 def _section(section: Section, shelf: Shelf) -> str:
     missing = f", {counted(section.missing, 'run')} still to be done" if section.missing else ""
+    level = "###" if _is_beyond(section) else "##"
     head = (
-        f"## {section.name}\n\n{section.what[:1].upper()}{section.what[1:]}. `dgdmn reproduce {section.name}`: "
+        f"{level} {section.name}\n\n{section.what[:1].upper()}{section.what[1:]}. `dgdmn reproduce {section.name}`: "
         f"{_done(section)}{missing}."
     )
     pictures = [f"![{section.name}]({path})" for path in section.figures]
@@ -115,6 +125,8 @@ def _done(section: Section) -> str:
 def _numbers(section: Section, shelf: Shelf) -> list[str]:
     if section.name in DETAILS:
         return [DETAILS[section.name](shelf)]
+    if section.name == "beyond-ablation":
+        return [beyond.option_table(section.results)]
     return [ablation(section.results)] if section.name.startswith("ablation-") else []
 
 

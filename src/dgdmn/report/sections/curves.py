@@ -89,8 +89,9 @@ def legend(entries: Iterable[Entry]) -> tuple[Button, ...]:
 
 
 def line_class(entry: Entry) -> str:
-    """Colour and dash of an entry's line."""
-    return css_class(entry.algorithm) + (" variant" if entry.difference else "")
+    """Colour, dash and width of an entry's line."""
+    variant, best = " variant" if entry.difference else "", " best" if entry.first.preset == "best" else ""
+    return css_class(entry.algorithm) + variant + best
 
 
 def marker(algorithm: str) -> str:
@@ -135,7 +136,7 @@ def _line(entry: Entry, values: tuple[float, ...]) -> Series:
 def _published(dataset: Dataset, what: str) -> list[Series]:
     curve, shown = (
         series.published(dataset.name, what),
-        {entry.algorithm for entry in dataset.sequential if not entry.setting},
+        {entry.algorithm: entry.name for entry in dataset.sequential if not entry.setting},
     )
     if curve is None:
         return []
@@ -145,7 +146,7 @@ def _published(dataset: Dataset, what: str) -> list[Series]:
             css_class(name),
             curve.x,
             [min(value, 1.0) if what != "time" else value for value in values],
-            display_name(name),
+            shown[name],
             points=True,
         )
         for name, values in curve.series.items()

@@ -61,7 +61,7 @@ def _line(result: Result) -> Line:
     entry, published = result.entry, result.published
     ended, all_runs = len(entry.ended), len(entry.runs)
     return Line(
-        name=display_name(entry.algorithm),
+        name=display_name(entry.algorithm) + (f" ({entry.first.preset})" if entry.rivals else ""),
         css=css_class(entry.algorithm),
         acc=with_error(*result.acc),
         bwt=with_error(*result.bwt),

@@ -1,0 +1,80 @@
+"""`best` on each stream beside `paper`, the paper's own and Joint; and what it costs beside `paper`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dgdmn.report.reproducibility.beyond.aims import AIMS, Aim, goal
+from dgdmn.report.reproducibility.collected import Result
+from dgdmn.report.reproducibility.goals import train_seconds
+from dgdmn.report.reproducibility.numbers import Shelf, bwt, mean, paired, said, table, values
+from dgdmn.wording import size
+
+_CAUTION = (
+    "Training is the wall clock of learning and sleeping on one thread, the mean over the seeds that both have. The "
+    "cores were shared with other work, and not evenly, so the ratio is rough. Bytes are those of the long-term "
+    "memory and of n_STM task memories, for `best` with its prior and with as many codes as a task memory ever held."
+)
+
+
+def stream_tables(shelf: Shelf) -> str:
+    """What is reached, and what it costs."""
+    return "\n\n".join([_reached(shelf), _costs(shelf), _CAUTION])
+
+
+def _reached(shelf: Shelf) -> str:
+    head = [
+        "",
+        "DGDMN, `paper`",
+        "the paper's best",
+        "DGDMN, `best`",
+        "BWT",
+        "Joint, same learner",
+        "target",
+        "",
+    ]
+    return table(head, [_row(aim, shelf) for aim in AIMS])
+
+
+def _row(aim: Aim, shelf: Shelf) -> list[str]:
+    mine, theirs, joint = aim.runs(shelf), aim.runs(shelf, ""), shelf.find(aim.dataset, "joint")
+    return [
+        aim.stream,
+        _told(theirs, aim.value),
+        aim.published(),
+        f"**{_told(mine, aim.value)}**" if mine else "not run yet",
+        said(values(mine, bwt)),
+        _told(joint, aim.value),
+        f"≥ {aim.target}",
+        str(goal(aim, shelf)),
+    ]
+
+
+def _told(found: Sequence[Result], value: Callable[[Result], float]) -> str:
+    return said(values(found, value)) if found else "not run yet"
+
+
+def _costs(shelf: Shelf) -> str:
+    streams = {(aim.dataset, aim.algorithm): aim for aim in AIMS}.values()
+    head = ["", "training, `best`", "training, `paper`", "ratio (seeds)", "bytes, `best`", "bytes, `paper`"]
+    return table(head, [_cost(aim, shelf) for aim in streams])
+
+
+def _cost(aim: Aim, shelf: Shelf) -> list[str]:
+    mine, theirs = aim.runs(shelf), aim.runs(shelf, "")
+    both = paired(mine, theirs)
+    # without a seed in common each is told by itself, and there is no ratio
+    taken = [mean(values(found, train_seconds)) for found in (both if both[0] else (mine, theirs))]
+    kept = [mean(values(found, memory_bytes)) for found in (mine, theirs)]
+    ratio = f"{taken[0] / taken[1]:.2f} × ({len(both[0])})" if both[0] and taken[1] > 0 else "–"
+    return [
+        aim.stream.split(",")[0],
+        *(f"{one:,.0f} s" if one == one else "not run yet" for one in taken),
+        ratio,
+        *map(size, kept),
+    ]
+
+
+def memory_bytes(one: Result) -> float:
+    """Bytes that a run's memory takes."""
+    return one.run.number("memory_bytes")
