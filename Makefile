@@ -1,4 +1,4 @@
-# make run    install and learn ten digits one at a time, beside a network that forgets and one that may not
+# make run    install and learn ten digits one at a time: as in the paper, beyond it, and what lies below and above
 # make test   every test that fits into ten minutes      make test-all  the long ones too
 # make check  style, types, layers                       make bench     speed against the machine's limit
 # make paper  every table and figure of the paper (a day; survives a kill)
@@ -12,7 +12,7 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 .PHONY: run test test-all check bench paper install clean
 
 run: install
-	$(BIN)/dgdmn run digits --algorithm dgdmn nn joint --preset paper --fallback embedded
+	$(BIN)/dgdmn run digits --algorithm nn dgdmn dgdmn:best joint --preset paper --fallback embedded
 
 # Two workers on two cores, so a torch thread for each: more would wait for each other.
 test test-all: export OMP_NUM_THREADS = 1

@@ -24,7 +24,8 @@ from dgdmn.cli import VERBS
 from dgdmn.errors import DgdmnError
 from dgdmn.presets import preset
 
-QUICK = ["--threads", "1", "--min-steps", "300", "--generator-epochs", "2", "--value-range", "-20", "20"]
+QUICK = ["--preset", "arrays", "--threads", "1", "--min-steps", "120", "--generator-epochs", "2",
+         "--value-range", "-20", "20"]  # fmt: skip
 ON_DISK = ("learn", "predict", "inspect", "sleep", "dream", "export", "plan")
 CENTRES = {"ash": (0, 6), "beech": (6, 0), "cedar": (-6, -6), "elm": (6, 6)}
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dgdmn.cli.reproduce import main, page_of
+from dgdmn.cli.reproduce import main, page_of, readme_of
 from dgdmn.errors import UsageError
 from dgdmn.experiments.catalogue import TARGETS
 from dgdmn.records import RunRecord
+from dgdmn.report.reproducibility.readme import BEGIN, END
 
 ROOT = Path(__file__).parents[2]
 
@@ -143,6 +144,24 @@ def test_mistakes_are_a_line(words, complaint):
 def test_the_committed_page_follows_from_the_committed_results():
     """Nobody edits a number by hand: `dgdmn reproduce --draw-only` writes the page."""
     assert page_of(ROOT / "results") == (ROOT / "REPRODUCIBILITY.md").read_text(encoding="utf-8")
+
+
+def test_the_table_in_the_readme_follows_from_the_committed_results():
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    assert BEGIN in text
+    assert readme_of(readme, ROOT / "results") == text
+
+
+def test_a_readme_without_a_place_for_results_stays_as_it_is(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text("mine")
+    assert readme_of(path, tmp_path / "results") == "mine"
+    path.write_text(f"mine\n{BEGIN}\nold\n{END}\nthe rest")
+    text = readme_of(path, tmp_path / "results")
+    assert text.startswith(f"mine\n{BEGIN}\n|")
+    assert text.endswith(f"|\n{END}\nthe rest")
+    assert "old" not in text
 
 
 def test_committed_results_are_small_and_name_no_path():

@@ -26,5 +26,5 @@ class DGDMN(DualClassifier):
     """
 
     category: ClassVar[str] = "replay"
-    keeps: ClassVar[str] = "weights"
+    keeps: ClassVar[str] = "weights; with `best` codes until it sleeps"
     source: ClassVar[str] = "Kamra 2018, section 3.2"

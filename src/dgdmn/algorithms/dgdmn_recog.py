@@ -24,7 +24,7 @@ class DGDMNRecog(DualClassifier):
     """
 
     category: ClassVar[str] = "replay"
-    keeps: ClassVar[str] = "weights"
+    keeps: ClassVar[str] = "weights; with `best` codes until it sleeps"
     source: ClassVar[str] = "Kamra 2018, appendix A"
     by_descriptor: ClassVar[bool] = False
 

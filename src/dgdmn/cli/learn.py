@@ -44,7 +44,7 @@ class Learn:
     algorithm: str = ""
     """Of a new memory; left out, dgdmn. `dgdmn algorithms` lists them."""
     preset: str = ""
-    """Of a new memory: `arrays`, `paper`, `paper/hindi` and so on; left out, arrays."""
+    """Of a new memory: `best`, `arrays`, `paper`, `paper/hindi` and so on; left out, best."""
     seed: int | None = None
     """Of a new memory; left out, 0."""
     value_range: tuple[float, float] | None = None

@@ -195,12 +195,24 @@ def gathered(
 
 
 def write_page(results: Path) -> Path:
-    """Write the page beside the results."""
+    """Write the page beside the results, and the table in the README there, if it has a place for one."""
     from dgdmn.disk import replace
 
-    page = results.parent / PAGE
+    page, readme = results.parent / PAGE, results.parent / "README.md"
     replace(page, page_of(results).encode())
+    if readme.exists() and (text := readme_of(readme, results)) != readme.read_text(encoding="utf-8"):
+        replace(readme, text.encode())
     return page
+
+
+def readme_of(readme: Path, results: Path) -> str:
+    """The README as it follows from results."""
+    from dgdmn.experiments.catalogue import TARGETS
+    from dgdmn.report.reproducibility import with_results
+
+    by_target, _ = gathered(results, TARGETS.values())
+    known = {one.run.name: one for found in by_target.values() for one in found}
+    return with_results(readme.read_text(encoding="utf-8"), list(known.values()))
 
 
 def page_of(results: Path) -> str:

@@ -44,13 +44,13 @@ _OWN: dict[str, dict[str, Any]] = {
     "tdigits": {"latent": 48},
     "shapes": {**_DENSE, "generator_epochs": 30, "learner_epochs": 12},
     "hindi": {**_DENSE, "generator_epochs": 40, "sttm_steps": 1_500, "learner_epochs": 12},
-    "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,)},
+    "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,), "min_steps": 700},
 }
 """Where a stream differs from Digits."""
 
 BEST_ARRAYS = replace(
     ARRAYS,
-    **_OPTIONS,
+    **{**_OPTIONS, "recognition": "reconstruction"},
     prior_components=100,
     beta=0.003,
     learning_rate=0.005,
@@ -58,7 +58,7 @@ BEST_ARRAYS = replace(
     sttm_generator_layers=(64,),
     sttm_latent=8,
 )
-"""For anyone's own arrays (docs/decisions/own-arrays.md)."""
+"""For anyone's own arrays (docs/decisions/own-arrays.md); of a few features a density says too little to be asked."""
 
 
 def best(preset: Preset, dataset: str) -> Preset:
