@@ -6,4 +6,14 @@ from dgdmn.report.reproducibility.page import Section, render
 from dgdmn.report.reproducibility.readme import with_results
 from dgdmn.report.reproducibility.verdicts import Verdict, judge
 
-__all__ = ["Result", "Section", "Verdict", "collect", "draw", "judge", "read_result", "render", "with_results"]
+__all__ = [
+    "Result",
+    "Section",
+    "Verdict",
+    "collect",
+    "draw",
+    "judge",
+    "read_result",
+    "render",
+    "with_results",
+]
