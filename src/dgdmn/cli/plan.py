@@ -37,7 +37,7 @@ class Plan:
     algorithm: str = ""
     """For a dataset; left out, dgdmn."""
     preset: str = ""
-    """For a dataset: `paper` or `quick`; left out, paper."""
+    """For a dataset: `paper`, `best` or `quick`; left out, paper."""
     tasks: int = 0
     """For a memory: so many tasks to come; 0: until it has slept."""
     samples: int = 0
