@@ -1,5 +1,6 @@
 """`dgdmn plan`: what it says beforehand is what happens then."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -27,6 +28,10 @@ CONVOLUTIONAL = replace(
     sttm_learner_convolutions=(2,),
 )  # fmt: skip
 
+BEYOND = replace(
+    TINY, index="codes", prior_components=4, dreams="anew", latent_noise=1.0, recognition="density", sttm_steps=9,
+)  # fmt: skip
+
 
 def told(epoch):
     return epoch.memory, epoch.network, epoch.epoch, epoch.epochs, epoch.samples
@@ -36,8 +41,10 @@ def images(n):
     return np.random.default_rng(n).random((n, 8, 8))
 
 
-@pytest.mark.parametrize("options", [TINY, CONVOLUTIONAL], ids=["dense", "convolutional"])
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*itertools.product(ALGORITHMS, [TINY, CONVOLUTIONAL]), ("dgdmn", BEYOND), ("dgr", BEYOND)],
+)
 def test_a_memory_goes_on_as_planned(name, options):
     epochs = []
     model = algorithm(name)(options, random_state=0)

@@ -13,6 +13,7 @@ from dgdmn.algorithms.base import using_threads
 from dgdmn.events import EpochDone, ignore
 from dgdmn.experiments.plan import Stage, steps
 from dgdmn.memory.dual import DualMemory
+from dgdmn.memory.generative import GenerativeMemory
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.generator import Role
 from dgdmn.networks.layers import hollow
@@ -37,7 +38,7 @@ class Cost:
     steps: int
     """Optimiser steps of all its trainings."""
     bytes: int
-    """Kept when it ends."""
+    """Kept when it ends, but for a latent prior and codes: how large these are, the samples decide."""
     seconds: float
     """About as long as its trainings last; what an algorithm does beside them is not in it."""
 
@@ -98,9 +99,13 @@ class _Clock:
         if network == "generator":
             generator = self._blueprint.generator(role, seeds.next())
             return lambda: generator.fit(x, seeds.next(), ignore)
-        learner = self._blueprint.learner(role, self._n_classes, seeds.next())
+        memory = GenerativeMemory(self._blueprint, role, self._n_classes, seeds)
         samples = Samples(x, torch.arange(n) % self._n_classes)
-        return lambda: learner.fit(samples, seeds.next(), ignore)
+        if memory.learns_from_latents:
+            return lambda: memory.train_learner_on_latents(
+                samples, samples.subsample(0, seeds.next()), seeds, ignore
+            )
+        return lambda: memory.learner.fit(samples, seeds.next(), ignore)
 
 
 def _bytes(name: str, preset: Preset, shape: tuple[int, ...], n_classes: int) -> tuple[int, int]:
