@@ -44,7 +44,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "tdigits": {"latent": 48},
     "shapes": {**_DENSE, "generator_epochs": 30, "learner_epochs": 12},
     "hindi": {**_DENSE, "generator_epochs": 40, "sttm_steps": 1_500, "learner_epochs": 12},
-    "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,), "min_steps": 700},
+    "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,), "min_steps": 500},
 }
 """Where a stream differs from Digits."""
 

@@ -61,7 +61,7 @@ PAPER: dict[str, Preset] = {
     ),
     "split-digits": replace(_DIGITS, learner_layers=(400, 400), sttm_learner_layers=(100, 100), ppr_memory=0),
     "embedded": replace(
-        _DIGITS, n_max=1_437, generator_layers=(256, 128), batch_size=32, min_steps=1_000, ppr_memory=0
+        _DIGITS, n_max=1_437, generator_layers=(256, 128), batch_size=64, min_steps=600, ppr_memory=0
     ),
 }
 """Appendix B for the paper's five streams; our own entries for the rest."""
