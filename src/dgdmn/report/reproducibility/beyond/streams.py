@@ -12,7 +12,8 @@ from dgdmn.wording import size
 
 _CAUTION = (
     "Training is the wall clock of learning and sleeping on one thread, the mean over the seeds that both have. The "
-    "cores were shared with other work, and not evenly, so the ratio is rough. Bytes are those of the long-term "
+    "cores were shared with other work, and not evenly, so the ratio is rough; `benchmarks/presets.py` times both in "
+    "turns, figures in docs/LOG.md. Bytes are those of the long-term "
     "memory and of n_STM task memories, for `best` with its prior and with as many codes as a task memory ever held."
 )
 
