@@ -131,6 +131,14 @@ def test_a_preset_is_named_only_where_there_are_several(tmp_path, capsys):
     assert "│ dgdmn     │ 0.900" in out
 
 
+def test_the_longest_run_begins_where_there_are_more_runs_than_jobs():
+    made = specs("embedded", *FOUR)
+    assert [spec.algorithm for spec in cli.ordered(made, 2)][-1] == "nn"
+    assert {spec.algorithm for spec in cli.ordered(made, 2)[:2]} == {"dgdmn"}
+    assert cli.ordered(made, 4) == made
+
+
+@pytest.mark.slow
 def test_the_shorter_run_waits(tmp_path):
     small = ["--samples-per-task", "20", "--min-steps", "5", "--learner-epochs", "1", "--joint-epochs", "2"]
     words = ["--algorithm", "nn", "joint:best", "--preset", "quick", "--jobs", "1", "--threads", "1"]

@@ -34,10 +34,9 @@ def told(event):
         {},
         {"age": "letter"},
         {"min_steps": 7, "n_stm": 3},
-        {"sttm_steps": 40},
         {"n_max": 1000, "n_classes": 9},
         {"kappa": 0.5, "kappa_per": "task"},
-        {"n_stm": 1},
+        {"n_stm": 1, "sttm_steps": 40},
     ],
 )
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "dgdmn-recog"])
