@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -211,8 +211,7 @@ def readme_of(readme: Path, results: Path) -> str:
     from dgdmn.report.reproducibility import with_results
 
     by_target, _ = gathered(results, TARGETS.values())
-    known = {one.run.name: one for found in by_target.values() for one in found}
-    return with_results(readme.read_text(encoding="utf-8"), list(known.values()))
+    return with_results(readme.read_text(encoding="utf-8"), _each_once(by_target))
 
 
 def page_of(results: Path) -> str:
@@ -232,10 +231,14 @@ def page_of(results: Path) -> str:
         missing = sum(spec.name not in names for spec in target.specs())
         pending = _pending(target)
         sections.append(Section(target.name, target.what, found, missing, figures, pending))
-    known = {one.run.name: one for found in by_target.values() for one in found}
     notes = results.parent / "docs" / "deviations.md"
     deviations = notes.read_text(encoding="utf-8") if notes.exists() else ""
-    return render(sections, list(known.values()), [one.run.name for one in strangers], deviations)
+    return render(sections, _each_once(by_target), [one.run.name for one in strangers], deviations)
+
+
+def _each_once(by_target: Mapping[str, Sequence[Result]]) -> list[Result]:
+    """Each result once, however many targets share it."""
+    return list({one.run.name: one for found in by_target.values() for one in found}.values())
 
 
 def _pending(target: Target) -> str:

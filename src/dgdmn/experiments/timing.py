@@ -102,9 +102,8 @@ class _Clock:
         memory = GenerativeMemory(self._blueprint, role, self._n_classes, seeds)
         samples = Samples(x, torch.arange(n) % self._n_classes)
         if memory.learns_from_latents:
-            return lambda: memory.train_learner_on_latents(
-                samples, samples.subsample(0, seeds.next()), seeds, ignore
-            )
+            none = Samples(x[:0], samples.y[:0])
+            return lambda: memory.train_learner_on_latents(samples, none, seeds, ignore)
         return lambda: memory.learner.fit(samples, seeds.next(), ignore)
 
 
