@@ -3,12 +3,14 @@
 The dense VAE of the paper's Digits preset (784-400-200-z32, batch 128, RMSProp with clipping) is trained
 by the project's own loop; its flops are compared with the rate of a large float32 matrix product, measured
 in the same run with the same threads, in turns; the best of each counts. Each thread count gets a process of
-its own. The tiny learner (784-24-24-10), which is mostly overhead, is timed in microseconds a step.
+its own, with large pages as the processes of `dgdmn run` have. The tiny learner (784-24-24-10), which is mostly
+overhead, is timed in microseconds a step.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from statistics import median
 import torch
 
 from dgdmn.events import ignore
+from dgdmn.experiments.large_pages import with_large_pages
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.learner import Classifier
 from dgdmn.networks.vae import VAE
@@ -74,9 +77,11 @@ def measure(threads: int) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    counts = parser.parse_args().threads
-    if len(counts) == 1:
-        print(measure(counts[0]))
-    else:
-        for count in counts:
-            subprocess.run([sys.executable, __file__, "--threads", str(count)], check=True)
+    parser.add_argument("--here", action="store_true", help="measure in this process, with the pages it has")
+    arguments = parser.parse_args()
+    for count in arguments.threads:
+        if arguments.here:
+            print(measure(count))
+        else:
+            command = [sys.executable, __file__, "--here", "--threads", str(count)]
+            subprocess.run(command, check=True, env=with_large_pages(os.environ))

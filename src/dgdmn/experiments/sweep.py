@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from dgdmn.errors import DgdmnError, UsageError
+from dgdmn.experiments.large_pages import large_pages
 from dgdmn.experiments.spec import RunSpec
 
 
@@ -65,7 +66,7 @@ class _Child:
         context = multiprocessing.get_context("spawn")
         self._receiver, sender = context.Pipe(duplex=False)
         self._process = context.Process(target=_work, args=(spec, out, sender), daemon=True)
-        with _deaf_to_ctrl_c():  # inherited: the parent hears Ctrl-C and decides
+        with large_pages(), _deaf_to_ctrl_c():  # inherited: the parent hears Ctrl-C and decides
             self._process.start()
         sender.close()
 
