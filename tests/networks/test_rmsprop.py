@@ -1,10 +1,15 @@
 """RMSProp against torch's own, and its clipping against Keras's formulas."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
+from dgdmn.networks.learner import Classifier
 from dgdmn.networks.rmsprop import RMSProp
+from dgdmn.networks.training import Schedule
+from dgdmn.networks.vae import VAE
 
 SETTINGS = {"learning_rate": 0.003, "rho": 0.9, "epsilon": 1e-8}
 
@@ -69,3 +74,51 @@ def test_all_zero_gradients_are_harmless():
         tuple(torch.zeros_like(p) for p in parameters)
     )
     assert all(torch.equal(a, b) for a, b in zip(parameters, _parameters(), strict=True))
+
+
+@pytest.mark.parametrize("squares_lie", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("gradient_lies", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("parameter_lies", [torch.contiguous_format, torch.channels_last])
+def test_memory_may_lie_in_any_order(parameter_lies, gradient_lies, squares_lie):
+    """Convolutions return gradients whose channels lie last; the fused kernel knows nothing of order."""
+    rng = torch.Generator().manual_seed(0)
+    start, gradient, squares = (torch.randn((4, 3, 2, 5), generator=rng) for _ in range(3))
+    plain, moved = (nn.Parameter(start.clone(memory_format=torch.contiguous_format)) for _ in range(2))
+    moved.data = moved.data.to(memory_format=parameter_lies)
+    RMSProp([plain], **SETTINGS, clip_norm=1.0, clip_value=0.2, squares=[squares.square()]).step(
+        (gradient.clone(),)
+    )
+    optimiser = RMSProp([moved], **SETTINGS, clip_norm=1.0, clip_value=0.2,
+                        squares=[squares.square().to(memory_format=squares_lie)])  # fmt: skip
+    optimiser.step((gradient.to(memory_format=gradient_lies),))
+    assert not torch.equal(plain, start)
+    torch.testing.assert_close(moved, plain, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (13, 11), (12, 12, 3)], ids=str)
+@pytest.mark.parametrize("kind", ["generator", "learner"])
+def test_a_step_of_a_convolutional_network_equals_torch(kind, shape):
+    """Through the networks themselves, whatever order of memory their convolutions choose."""
+    rng, size, schedule = torch.Generator().manual_seed(0), torch.Size(shape).numel(), Schedule(epochs=1)
+    if kind == "generator":
+        network = VAE(shape, hidden=(12,), convolutions=(4, 6), latent=3, schedule=schedule, rng=rng)
+    else:
+        network = Classifier(shape, 3, hidden=(5,), convolutions=(4, 6), schedule=schedule, rng=rng)
+    twin = copy.deepcopy(network)
+    ours = RMSProp(network.parameters(), **SETTINGS, clip_norm=0.0, clip_value=0.0)
+    theirs = torch.optim.RMSprop(twin.parameters(), lr=0.003, alpha=0.9, eps=1e-8)
+    for step in range(3):
+        rng.manual_seed(step)
+        x, y = torch.rand((16, size), generator=rng), torch.randint(3, (16,), generator=rng)
+        for one in (network, twin):
+            rng.manual_seed(step)
+            value = one.loss(x, rng) if kind == "generator" else one.loss(x, y, rng)
+            gradients = torch.autograd.grad(value, list(one.parameters()))
+            if one is network:
+                ours.step(gradients)
+            else:
+                for parameter, gradient in zip(twin.parameters(), gradients, strict=True):
+                    parameter.grad = gradient
+                theirs.step()
+    for one, other in zip(network.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

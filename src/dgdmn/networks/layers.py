@@ -72,6 +72,18 @@ class ToRows(nn.Module):
         return x[:, :, : self.height, : self.width].permute(0, 2, 3, 1).flatten(1)
 
 
+class ToFeatures(nn.Module):
+    """Flat rows (n, c · h · w) to images; transposed convolutions are faster where the channels lie last."""
+
+    def __init__(self, channels: int, height: int, width: int) -> None:
+        super().__init__()
+        self.shape = (channels, height, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, c · h · w) → (n, c, h, w)."""
+        return x.reshape(-1, *self.shape).contiguous(memory_format=torch.channels_last)
+
+
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Height, width and channels of an input shape; a flat row must be a square image."""
     if len(shape) == 3:

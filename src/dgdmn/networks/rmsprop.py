@@ -34,11 +34,10 @@ class RMSProp:
         squares: Sequence[Tensor] | None = None,
     ) -> None:
         self.parameters = list(parameters)
-        kept = squares or [torch.empty(0)] * len(self.parameters)
-        self.squares = [
-            old.clone() if old.shape == p.shape else torch.zeros_like(p)  # a layer may have grown since
-            for old, p in zip(kept, self.parameters, strict=True)
-        ]
+        self.squares = [torch.zeros_like(p) for p in self.parameters]
+        for new, old in zip(self.squares, squares or self.squares, strict=True):
+            if new.shape == old.shape:  # else a layer has grown since
+                new.copy_(old)
         self.learning_rate, self.rho, self.epsilon = learning_rate, rho, epsilon
         self.clip_norm, self.clip_value, self.momentum = clip_norm, clip_value, momentum
         self.averages = [torch.zeros_like(p) for p in self.parameters] if momentum else []
@@ -47,6 +46,8 @@ class RMSProp:
     @torch.no_grad()
     def step(self, gradients: tuple[Tensor, ...]) -> None:
         """Move the parameters by their gradients, which are used up."""
+        # The kernel walks through memory, whatever the strides say, and convolutions like channels to lie last.
+        gradients = tuple(map(_laid_out_like, self.parameters, gradients))
         divisor = self._clip(gradients) if self.clip_norm or self.clip_value else 1.0
         # Without momentum each gradient is its own "first moment": the kernel writes it back as it is.
         torch._fused_adam_(
@@ -71,3 +72,9 @@ class RMSProp:
                 if square > bound * bound:
                     gradient.clamp_(-bound, bound)
         return divisor
+
+
+def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)

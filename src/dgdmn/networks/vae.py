@@ -10,7 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgdmn.events import Listener
-from dgdmn.networks.layers import ToImage, ToRows, convolution, dense, image_shape, upconvolution
+from dgdmn.networks.layers import (
+    ToFeatures,
+    ToImage,
+    ToRows,
+    convolution,
+    dense,
+    image_shape,
+    upconvolution,
+)
 from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
 
 _WIDEST = 20.0
@@ -117,7 +125,7 @@ def _convolutional(
     small = (-(-height // scale), -(-width // scale))
     pad = nn.ZeroPad2d((0, small[1] * scale - width, 0, small[0] * scale - height))
     into: list[nn.Module] = [ToImage(height, width, channels), pad]
-    out_of: list[nn.Module] = [nn.ReLU(inplace=True), nn.Unflatten(1, (kernels[-1], *small))]
+    out_of: list[nn.Module] = [nn.ReLU(inplace=True), ToFeatures(kernels[-1], *small)]
     for n_in, n_out in itertools.pairwise((channels, *kernels)):
         into += [convolution(n_in, n_out, 4, rng, stride=2, padding=1), nn.ReLU(inplace=True)]
     for n_in, n_out in itertools.pairwise((*kernels[::-1], channels)):
