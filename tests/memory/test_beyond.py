@@ -1,5 +1,7 @@
 """The options of `best` together, dense and convolutional: they remember what the paper's dreams would forget."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -14,7 +16,8 @@ OPTIONS = {
     "n_stm": 2, "n_max": 400, "latent": 6, "sttm_latent": 6, "generator_layers": (24,), "sttm_generator_layers": (24,),
     "learner_layers": (24,), "sttm_learner_layers": (12,), "batch_size": 16, "min_steps": 200, "learning_rate": 0.004,
     "clip_norm": 0.0, "clip_value": 0.0, "beta": 0.1, "index": "codes", "prior_components": 8, "dreams": "anew",
-    "soft_labels": 0.2, "latent_noise": 1.0, "recognition": "density", "momentum": 0.9, "rate": "cycle",
+    "soft_labels": 0.2, "latent_noise": 1.0, "answers": "both", "recognition": "density", "momentum": 0.9,
+    "rate": "cycle",
 }  # fmt: skip
 CONVOLUTIONAL = {
     "generator_convolutions": (4,), "sttm_generator_convolutions": (4,), "learner_convolutions": (4,),
@@ -45,3 +48,37 @@ def test_tasks_learnt_and_slept_over_are_known_and_recognised(networks):
     assert dreams.y.bincount().tolist() == [20, 20], "balanced, with labels known"
     columns = dreams.x.reshape(40, 8, 8).mean(dim=1).argmax(dim=1)
     assert float((columns == 2 * dreams.y).float().mean()) > 0.75, "one of eight by chance"
+
+
+def test_the_learner_and_the_prior_answer_by_halves():
+    """By hand: p(y | x) ∝ √(L(y | x_recon) p(z | y)); nobody answers with a class that was never met."""
+    memory = DualMemory(Blueprint(Preset(**{**OPTIONS, "min_steps": 40}), (8, 8)), 4, Seeds(0))
+    for label in range(3):
+        memory.learn(str(label), bar(label), Seeds(label), ignore)
+    x, ltm = bar(0).x[:6], memory.ltm
+    assert ltm.prior
+    by_learner = ltm.answers(ltm.generator.reconstruct(x))
+    likely = ltm.prior.log_likelihood(ltm.generator.posterior(x)[0], 4).exp()
+    assert likely[:, 2:].tolist() == [[0, 0]] * 6, "one is awake, one to come"
+    by_hand = (by_learner * likely).sqrt()
+    torch.testing.assert_close(ltm.probabilities(x), by_hand / by_hand.sum(dim=1, keepdim=True))
+    ltm.options = replace(ltm.options, answers="learner")
+    torch.testing.assert_close(ltm.probabilities(x), by_learner)
+    held = memory.stm.awake[0].memory
+    recalled = held.answers(held.generator.reconstruct(x))
+    (
+        torch.testing.assert_close(held.probabilities(x), recalled),
+        "an STTM has seen rows: its learner knows best",
+    )
+
+
+def test_a_learner_that_is_sure_of_nothing_likely_has_no_veto():
+    """Where L gives every class that the prior knows exactly 0, the answer is still a probability."""
+    memory = DualMemory(Blueprint(Preset(**{**OPTIONS, "min_steps": 20}), (8, 8)), 4, Seeds(0))
+    for label in range(2):
+        memory.learn(str(label), bar(label), Seeds(label), ignore)
+    with torch.no_grad():
+        memory.ltm.learner.head.bias.copy_(torch.tensor([-1e4, -1e4, 0.0, 1e4]))
+    answers = memory.ltm.probabilities(bar(0).x)
+    assert torch.allclose(answers.sum(dim=1), torch.ones(len(answers)))
+    assert bool((answers[:, 2:] == 0).all())

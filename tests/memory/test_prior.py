@@ -131,6 +131,25 @@ def test_the_density_is_that_of_the_mixture():
     assert torch.allclose(prior.log_density(z), mixture.log_prob(z), atol=1e-4)
 
 
+def test_the_likelihood_is_that_of_each_classes_own_mixture():
+    """Against torch's own distributions; a class that was never met has none."""
+    y = torch.tensor([0, 2, 2, 3] * 80)
+    mean = torch.randn(320, 4, generator=rng(1)) + 3 * y[:, None]
+    prior = fitted(mean, torch.ones(320, 4), y, budget=6)
+    z = torch.randn(20, 4, generator=rng(2))
+    found = prior.log_likelihood(z, 5)
+    for label in range(5):
+        own = prior.labels == label
+        if label in (1, 4):
+            assert bool((found[:, label] == -torch.inf).all())
+            continue
+        mixture = torch.distributions.MixtureSameFamily(
+            torch.distributions.Categorical(prior.weights[own]),
+            torch.distributions.MultivariateNormal(prior.means[own], scale_tril=prior.roots[own]),
+        )
+        assert torch.allclose(found[:, label], mixture.log_prob(z), atol=1e-4)
+
+
 def test_k_means_tells_far_groups_apart():
     points = torch.cat([torch.randn(50, 2, generator=rng(n)) + 40 * n for n in range(3)])
     found = clustered(points, 3, rng(4)).reshape(3, 50)

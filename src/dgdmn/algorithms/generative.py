@@ -44,6 +44,7 @@ class GenerativeClassifier(ContinualClassifier):
     dreams: Literal["once", "anew"] | None = None
     soft_labels: float | None = None
     latent_noise: float | None = None
+    answers: Literal["learner", "both"] | None = None
     generator: GeneratorFactory | None = None
     """Makes generators of your own (`dgdmn.networks.generator`)."""
 

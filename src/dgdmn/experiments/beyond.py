@@ -18,6 +18,7 @@ OTHERWISE: tuple[dict[str, Any], ...] = (
     {"prior_components": 0},
     {"dreams": "once"},
     {"latent_noise": 0.0},
+    {"answers": "learner"},
     {"momentum": 0.0},
     {"rate": "constant"},
     {"beta": 1.0},

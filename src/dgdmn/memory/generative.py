@@ -137,8 +137,17 @@ class GenerativeMemory:
         return Samples(x_recon, self.answers(x_recon).argmax(dim=1))
 
     def probabilities(self, x: Tensor) -> Tensor:
-        """Class probabilities, by way of the reconstruction: x → G → x_recon → L → y (figure 1)."""
-        return self.answers(self.generator.reconstruct(x))
+        """Class probabilities, by way of the reconstruction: x → G → x_recon → L → y (figure 1).
+
+        With `both`, L and the prior each have half a say: p(y | x) ∝ √(L(y | x_recon) p(z | y)), z being the mean of
+        q(z | x). It costs (components) · d² products a sample, and no training.
+        """
+        answers = self.answers(self.generator.reconstruct(x))
+        if not self.prior or self._role != "ltm" or self.options.answers == "learner":
+            return answers
+        likely = self.prior.log_likelihood(self._coder.posterior(x)[0], self.n_classes)
+        sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()  # L has no veto
+        return torch.softmax((sure + likely) / 2, dim=1)
 
     def answers(self, x: Tensor) -> Tensor:
         """L(x), shape (n, n_classes); a class that came after this memory last learnt has probability 0."""

@@ -79,13 +79,24 @@ class LatentPrior:
 
     def log_density(self, z: Tensor) -> Tensor:
         """log p(z), each class being as likely as any other, shape (n,)."""
-        each = torch.stack([
-            weight.log() - root.diagonal().log().sum()
+        return self._each(z).logsumexp(dim=0) - math.log(len(self.labels.unique()))
+
+    def log_likelihood(self, z: Tensor, n_classes: int) -> Tensor:
+        """log p(z | y) of each class y, shape (n, n_classes); −∞ of one that it never met."""
+        each = self._each(z)
+        by_class = each.new_full((n_classes, len(z)), -torch.inf)
+        for label in self.labels.unique():
+            by_class[label] = each[self.labels == label].logsumexp(dim=0)
+        return by_class.T
+
+    def _each(self, z: Tensor) -> Tensor:
+        """log(weight · N(z; mean, covariance)) in each component, shape (components, n)."""
+        constant = z.shape[1] / 2 * math.log(2 * math.pi)
+        return torch.stack([
+            weight.log() - root.diagonal().log().sum() - constant
             - torch.linalg.solve_triangular(root, (z - mean).T, upper=False).square().sum(dim=0) / 2
             for weight, mean, root in zip(self.weights, self.means, self.roots, strict=True)
         ])  # fmt: skip
-        alike = len(self.labels.unique()) * math.sqrt(2 * math.pi) ** z.shape[1]
-        return each.logsumexp(dim=0) - math.log(alike)
 
     def state(self) -> State:
         """The components; the budget is the preset's."""

@@ -12,6 +12,7 @@ _OPTIONS: dict[str, Any] = {
     "index": "codes",
     "dreams": "anew",
     "latent_noise": 1.0,
+    "answers": "both",
     "recognition": "density",
     "momentum": 0.9,
     "rate": "cycle",
@@ -26,7 +27,7 @@ _STREAMS: dict[str, Any] = {
     "sttm_generator_layers": (256,),
     "sttm_steps": 2_000,
     "learning_rate": 0.003,
-    "generator_epochs": 20,
+    "generator_epochs": 16,
     "learner_epochs": 10,
 }
 """Digits'. Fewer epochs of the LTM's generator, which take the time, more of the STTMs', whose blur is passed on."""
@@ -40,10 +41,10 @@ _DENSE: dict[str, Any] = {
 """One wide layer reconstructs small drawings better than the convolutions that cost three times as much."""
 
 _OWN: dict[str, dict[str, Any]] = {
-    "permnist": {"prior_components": 200, "generator_epochs": 24},
-    "tdigits": {"latent": 48},
+    "permnist": {"prior_components": 200, "generator_epochs": 20},
+    "tdigits": {"latent": 48, "generator_epochs": 18},
     "shapes": {**_DENSE, "generator_epochs": 30, "learner_epochs": 12},
-    "hindi": {**_DENSE, "generator_epochs": 40, "sttm_steps": 1_500, "learner_epochs": 12},
+    "hindi": {**_DENSE, "generator_epochs": 32, "sttm_steps": 1_500},
     "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,), "min_steps": 500},
 }
 """Where a stream differs from Digits."""

@@ -97,6 +97,8 @@ class Preset:
     """Share of the learner's own answer in the target of a dream whose label is known (ours)."""
     latent_noise: float = 0.0
     """Posterior deviations added to the latent of what the learner sees reconstructed; 0: its mean (ours)."""
+    answers: Literal["learner", "both"] = "learner"
+    """The LTM's learner answers alone (figure 1), or it and how likely the latent is in each class, `both` (ours)."""
 
     dropout: float = 0.2
     """DropNN: share of units dropped after each hidden layer (appendix B)."""
