@@ -50,8 +50,8 @@ def test_tasks_learnt_and_slept_over_are_known_and_recognised(networks):
     assert float((columns == 2 * dreams.y).float().mean()) > 0.75, "one of eight by chance"
 
 
-def test_the_learner_and_the_prior_answer_by_halves():
-    """By hand: p(y | x) ∝ √(L(y | x_recon) p(z | y)); nobody answers with a class that was never met."""
+def test_the_learner_and_the_prior_answer_together():
+    """By hand: p(y | x) ∝ (L(y | x_recon) p(z | y))^¼; nobody answers with a class that was never met."""
     memory = DualMemory(Blueprint(Preset(**{**OPTIONS, "min_steps": 40}), (8, 8)), 4, Seeds(0))
     for label in range(3):
         memory.learn(str(label), bar(label), Seeds(label), ignore)
@@ -60,7 +60,7 @@ def test_the_learner_and_the_prior_answer_by_halves():
     by_learner = ltm.answers(ltm.generator.reconstruct(x))
     likely = ltm.prior.log_likelihood(ltm.generator.posterior(x)[0], 4).exp()
     assert likely[:, 2:].tolist() == [[0, 0]] * 6, "one is awake, one to come"
-    by_hand = (by_learner * likely).sqrt()
+    by_hand = (by_learner * likely) ** 0.25
     torch.testing.assert_close(ltm.probabilities(x), by_hand / by_hand.sum(dim=1, keepdim=True))
     ltm.options = replace(ltm.options, answers="learner")
     torch.testing.assert_close(ltm.probabilities(x), by_learner)

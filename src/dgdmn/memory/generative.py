@@ -20,6 +20,9 @@ from dgdmn.samples import Samples, concat
 from dgdmn.seeds import Seeds
 from dgdmn.storage import State
 
+_MODESTY = 0.25
+"""Power of the product of two opinions that are not independent: docs/decisions/best.md."""
+
 
 class GenerativeMemory:
     """DGM = G + L + D_dgm + age. It keeps no sample: what it knows of the past it dreams."""
@@ -139,15 +142,16 @@ class GenerativeMemory:
     def probabilities(self, x: Tensor) -> Tensor:
         """Class probabilities, by way of the reconstruction: x → G → x_recon → L → y (figure 1).
 
-        With `both`, L and the prior each have half a say: p(y | x) ∝ √(L(y | x_recon) p(z | y)), z being the mean of
-        q(z | x). It costs (components) · d² products a sample, and no training.
+        With `both`, L and the prior have an equal say: p(y | x) ∝ (L(y | x_recon) p(z | y))^¼, z being the mean of
+        q(z | x). The power changes no answer; without it they are surer than they are right. It costs
+        (components) · d² products a sample, and no training.
         """
         answers = self.answers(self.generator.reconstruct(x))
         if not self.prior or self._role != "ltm" or self.options.answers == "learner":
             return answers
         likely = self.prior.log_likelihood(self._coder.posterior(x)[0], self.n_classes)
         sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()  # L has no veto
-        return torch.softmax((sure + likely) / 2, dim=1)
+        return torch.softmax(_MODESTY * (sure + likely), dim=1)
 
     def answers(self, x: Tensor) -> Tensor:
         """L(x), shape (n, n_classes); a class that came after this memory last learnt has probability 0."""
