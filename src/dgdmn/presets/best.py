@@ -45,7 +45,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "tdigits": {"latent": 48, "generator_epochs": 18},
     "shapes": {**_DENSE, "generator_epochs": 30, "learner_epochs": 12},
     "hindi": {**_DENSE, "generator_epochs": 32, "sttm_steps": 1_500},
-    "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,), "min_steps": 500},
+    "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,), "min_steps": 300},
 }
 """Where a stream differs from Digits."""
 
