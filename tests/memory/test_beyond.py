@@ -62,6 +62,7 @@ def test_the_learner_and_the_prior_answer_together():
     assert likely[:, 2:].tolist() == [[0, 0]] * 6, "one is awake, one to come"
     by_hand = (by_learner * likely) ** 0.25
     torch.testing.assert_close(ltm.probabilities(x), by_hand / by_hand.sum(dim=1, keepdim=True))
+    assert ltm.probabilities(x[:0]).shape == (0, 4)
     ltm.options = replace(ltm.options, answers="learner")
     torch.testing.assert_close(ltm.probabilities(x), by_learner)
     held = memory.stm.awake[0].memory

@@ -154,3 +154,10 @@ def test_a_wild_log_variance_gives_a_finite_loss_and_a_gradient_that_brings_it_b
     assert torch.isfinite(loss)
     loss.backward()
     assert (vae.encoder[-1].bias.grad[2:] > 0).all()
+
+
+@pytest.mark.parametrize("convolutions", [(), (2, 3)], ids=["dense", "convolutional"])
+def test_no_rows_give_no_rows(convolutions):
+    network = vae((6, 5), hidden=(4,), convolutions=convolutions)
+    assert network.reconstruct(torch.zeros(0, 30)).shape == (0, 30)
+    assert network.sample(0, rng()).shape == (0, 30)

@@ -15,6 +15,7 @@ from dgdmn.memory.prior import LatentPrior
 from dgdmn.memory.replay import replay, softened
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.generator import Coder, Generator, Learner, Role, ShapedLearner
+from dgdmn.networks.training import in_batches
 from dgdmn.presets import Preset
 from dgdmn.samples import Samples, concat
 from dgdmn.seeds import Seeds
@@ -88,7 +89,7 @@ class GenerativeMemory:
         """
         loss = self.generator.reconstruction_loss(x)
         if self.prior and self.options.recognition == "density":
-            loss = loss - _entropy(x) - self.prior.log_density(self._coder.posterior(x)[0])
+            loss = loss - _entropy(x) - in_batches(self.prior.log_density, self._coder.posterior(x)[0])
         return loss / x.sum(dim=1).clamp(min=1.0)
 
     def dream(self, n: int, seeds: Seeds) -> Samples:
@@ -149,7 +150,8 @@ class GenerativeMemory:
         answers = self.answers(self.generator.reconstruct(x))
         if not self.prior or self._role != "ltm" or self.options.answers == "learner":
             return answers
-        likely = self.prior.log_likelihood(self._coder.posterior(x)[0], self.n_classes)
+        prior, z = self.prior, self._coder.posterior(x)[0]
+        likely = in_batches(lambda part: prior.log_likelihood(part, self.n_classes), z)
         sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()  # L has no veto
         return torch.softmax(_MODESTY * (sure + likely), dim=1)
 

@@ -81,7 +81,7 @@ class ToFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, c · h · w) → (n, c, h, w)."""
-        return x.reshape(-1, *self.shape).contiguous(memory_format=torch.channels_last)
+        return x.reshape(x.shape[0], *self.shape).contiguous(memory_format=torch.channels_last)
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
