@@ -34,10 +34,21 @@ def test_herding_is_the_greedy_choice(seed):
     chosen = []
     for _ in range(6):
         left = [row for row in range(9) if row not in chosen]
-        chosen.append(min(left, key=lambda row: np.linalg.norm(mu - points[[*chosen, row]].mean(axis=0))))
+        sums = {row: points[[*chosen, row]].sum(axis=0) for row in left}
+        chosen.append(min(left, key=lambda row: np.linalg.norm(mu - sums[row] / np.linalg.norm(sums[row]))))
     assert herding(phi, 6).tolist() == chosen
     assert herding(phi, 4).tolist() == chosen[:4], "fewer are the first of more"
     assert sorted(herding(phi, 99).tolist()) == list(range(9)), "no row twice"
+
+
+def test_the_mean_of_the_chosen_is_nearer_than_that_of_any_rows():
+    rng = torch.Generator().manual_seed(0)
+    phi = F.normalize((torch.randn(900, 12, generator=rng) + 1.5 * (torch.arange(900) % 3)[:, None]).relu())
+    mu = F.normalize(phi.mean(dim=0), dim=0)
+    for m in (20, 200):
+        found = (mu - F.normalize(phi[herding(phi, m)].mean(dim=0), dim=0)).norm()
+        lots = [torch.randperm(900, generator=rng)[:m] for _ in range(20)]
+        assert found < min((mu - F.normalize(phi[rows].mean(dim=0), dim=0)).norm() for rows in lots) / 2
 
 
 def test_rows_that_are_all_alike_are_taken_in_order():

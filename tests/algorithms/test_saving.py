@@ -49,6 +49,7 @@ BEST = {
     "rate": "cycle",
     "dreams": "anew",
     "recognition": "density",
+    "answers": "both",
 }
 
 
@@ -64,6 +65,23 @@ def test_codes_and_a_latent_prior_are_found_again(make, tasks, tmp_path, awake):
             np.array_equal(one, two) for one, two in zip(model.sample(20), loaded.sample(20), strict=True)
         )
     check_twins(model, loaded, tasks)
+
+
+def test_it_answers_with_the_options_it_learnt_with(make, tasks, tmp_path):
+    """Not with those that its parameters, or a preset's name, have come to mean since."""
+    model = make("dgdmn", n_stm=1, **BEST)
+    for number in range(2):
+        model.partial_fit(*tasks[number], classes=[0, 1, 2], task=str(number))
+    X = tasks[0][0]
+    both = model.predict_proba(X)
+    model.set_params(answers="learner").save(tmp_path)
+    assert np.array_equal(load(tmp_path).predict_proba(X), both)
+    about, state = storage.read(tmp_path)
+    del about["options"]
+    storage.write(tmp_path, about, state)
+    alone = load(tmp_path).predict_proba(X)
+    assert not np.allclose(alone, both)
+    assert load(tmp_path).learnt_.options.answers == "learner", "there was nothing else when it was not saved"
 
 
 def test_a_saved_memory_holds_no_row_and_after_sleep_no_code(make, tasks, tmp_path):

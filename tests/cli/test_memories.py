@@ -198,6 +198,21 @@ def test_a_convolutional_memory_is_exported(name):
     runs_alike(onnx_bytes(model), model, rng.random((12, 15, 14)).astype(np.float32))
 
 
+def test_a_memory_with_a_prior_is_exported_with_it():
+    """The default preset: the prior has a say, and a class that is still to come has none."""
+    rng = np.random.default_rng(0)
+    model = dgdmn.DGDMN(min_steps=60, n_stm=1, random_state=0, threads=1, value_range=(-9.0, 16.0))
+    for label in ("a", "b", "c"):
+        model.partial_fit(
+            rng.normal(ord(label) % 7, 1, (60, 3)), [label] * 60, ["a", "b", "c", "d"], task=label
+        )
+    X = rng.normal(1, 2, (40, 3)).astype(np.float32)
+    prior = model.learnt_.memory.ltm.answering_prior
+    assert prior is not None
+    runs_alike(onnx_bytes(model), model, X)
+    assert model.predict_proba(X)[:, 3].tolist() == [0] * 40
+
+
 def test_export_names_what_is_missing(monkeypatch):
     model = dgdmn.NN(min_steps=1, random_state=0).fit([[0.0], [1.0]], [0, 1])
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -111,6 +111,32 @@ def test_latents_of_classes_lie_where_their_classes_do():
     assert prior.latents_of(wanted[:0], rng(2)).shape == (0, 3)
 
 
+def test_latents_of_a_class_vary_as_its_component_does():
+    """Far apart classes would hide it: one class, one component, numbers that vary together and unequally."""
+    spread = torch.tensor([[3.0, 0.0, 0.0], [2.0, 0.5, 0.0], [0.0, 0.0, 0.1]])
+    mean = torch.randn(400, 3, generator=rng(1)) @ spread.T
+    prior = fitted(mean, torch.full((400, 3), 0.01), torch.zeros(400, dtype=torch.long), budget=1)
+    z = prior.latents_of(torch.zeros(40_000, dtype=torch.long), rng(2))
+    covariance = prior.roots[0] @ prior.roots[0].T
+    size = covariance.diagonal().sqrt()
+    assert torch.allclose(torch.cov(z.T) / size.outer(size), covariance / size.outer(size), atol=0.03)
+    assert torch.allclose(z.mean(dim=0) / size, prior.means[0] / size, atol=0.03)
+
+
+def test_a_covariance_is_drawn_towards_that_of_its_class():
+    """By hand: as if d more samples had the whole class's."""
+    mean = torch.cat([torch.randn(30, 2, generator=rng(1)), 60 + torch.randn(70, 2, generator=rng(2))])
+    deviation = torch.full((100, 2), 0.5)
+    prior = fitted(mean, deviation, torch.zeros(100, dtype=torch.long), budget=2, seed=1)
+    whole = torch.cov(mean.T, correction=0) + 0.25 * torch.eye(2)
+    for middle, root in zip(prior.means, prior.roots, strict=True):
+        part = mean[:30] if middle[0] < 30 else mean[30:]
+        assert torch.allclose(middle, part.mean(dim=0), atol=1e-4)
+        own = torch.cov(part.T, correction=0) + 0.25 * torch.eye(2)
+        by_hand = (len(part) * own + 2 * whole) / (len(part) + 2)
+        assert torch.allclose(root @ root.T, by_hand, rtol=1e-3, atol=1e-3)
+
+
 def test_a_component_answers_for_its_class_as_often_as_its_weight_says():
     mean = torch.cat([torch.zeros(300, 1), torch.full((100, 1), 90.0)])
     prior = fitted(mean, torch.full((400, 1), 0.01), torch.zeros(400, dtype=torch.long), budget=2, seed=1)

@@ -122,3 +122,14 @@ def test_a_step_of_a_convolutional_network_equals_torch(kind, shape):
                 theirs.step()
     for one, other in zip(network.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_parameters_may_have_one_gradient_between_them():
+    """The gradient of p + q is one tensor for both; each must be clipped once."""
+    ours = [nn.Parameter(torch.zeros(2)) for _ in range(2)]
+    optimiser = RMSProp(ours, **SETTINGS, clip_norm=1.0, clip_value=0.0)
+    gradient = torch.tensor([30.0, 40.0])
+    optimiser.step((gradient, gradient))
+    share = torch.tensor([0.6, 0.8]) / 2**0.5
+    for squares in optimiser.squares:
+        torch.testing.assert_close(squares, 0.1 * share.square())

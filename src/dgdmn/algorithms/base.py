@@ -177,7 +177,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         memory = self._begin(self._blueprint(shape), outputs, seeds)
         scaling = Scaling.fitted(X, self.value_range)
         closed = classes is not None
-        return Learnt(memory, labels, scaling, seeds, shape, closed, outputs, options.n_classes)
+        return Learnt(memory, labels, scaling, seeds, shape, closed, outputs, options.n_classes, options)
 
     def _blueprint(self, shape: tuple[int, ...]) -> Blueprint:
         return Blueprint(self._options(), shape, self.device, own_learner=self.learner)

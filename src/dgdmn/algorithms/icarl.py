@@ -131,12 +131,12 @@ class _NearestMean(ShapedNetwork):
 def herding(features: Tensor, m: int) -> Tensor:
     """Which m rows have together the mean nearest to that of all, the most telling first (algorithm 4).
 
-    A mean is brought to length 1 as the features are. No row is chosen twice.
+    Every mean is brought to length 1 as the features are (section 2.1). No row is chosen twice.
     """
     mu = F.normalize(features.mean(dim=0), dim=0)
     total, taken, chosen = torch.zeros_like(mu), torch.zeros_like(features[:, 0]), []
-    for k in range(1, min(m, len(features)) + 1):
-        distances = (mu - (total + features) / k).norm(dim=1)  # ‖μ − 1/k (φ(x) + Σ_j<k φ(p_j))‖
+    for _ in range(min(m, len(features))):
+        distances = (mu - F.normalize(total + features)).norm(dim=1)  # ‖μ − 1/k (φ(x) + Σ_j<k φ(p_j))‖
         p = int((distances + taken).argmin())
         total, taken[p] = total + features[p], torch.inf
         chosen.append(p)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dgdmn.algorithms.scaling import Scaling
 from dgdmn.events import Listener
+from dgdmn.presets import Preset
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
 from dgdmn.storage import State
@@ -55,6 +56,8 @@ class Learnt:
     """Output units of the memory."""
     n_fixed: int
     """The preset's n_classes: output units fixed from the start; 0 where they grow."""
+    options: Preset
+    """What it learns with: the preset's values when it began, whatever the preset's name comes to mean."""
     warned: bool = False
     """Whether clipping was warned of."""
 

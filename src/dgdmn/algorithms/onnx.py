@@ -19,6 +19,8 @@ from dgdmn.algorithms.icarl import ICaRL
 from dgdmn.algorithms.learnt import Learnt
 from dgdmn.algorithms.saving import name_of
 from dgdmn.errors import DgdmnError, UsageError
+from dgdmn.memory.generative import MODESTY
+from dgdmn.memory.prior import LatentPrior
 from dgdmn.networks.learner import Classifier
 from dgdmn.networks.vae import VAE
 
@@ -58,24 +60,28 @@ def _predictor(model: ContinualClassifier) -> nn.Module:
     if isinstance(model, GenerativeClassifier):
         memory = model._consolidated()[1]
         networks: tuple[object, object] = (memory.generator, memory.learner)
+        prior = memory.answering_prior
     else:
-        networks = (None, getattr(learnt.memory, "learner", None))
+        networks, prior = (None, getattr(learnt.memory, "learner", None)), None
     generator, learner = networks
     if not isinstance(learner, Classifier) or not isinstance(generator, VAE | None):
         raise UsageError("only dgdmn's own networks can be exported, and this memory has others")
-    return _Predictor(learnt, generator, learner)
+    return _Predictor(learnt, generator, learner, prior)
 
 
 class _Predictor(nn.Module):
-    """x → [0, 1] → G → x_recon → L → the share of each class that has a name."""
+    """x → [0, 1] → G → x_recon → L, beside it z → the prior if it has a say → the share of each class with a name."""
 
     low: Tensor
     width: Tensor
     units: Tensor
 
-    def __init__(self, learnt: Learnt, generator: VAE | None, learner: Classifier) -> None:
+    def __init__(
+        self, learnt: Learnt, generator: VAE | None, learner: Classifier, prior: LatentPrior | None
+    ) -> None:
         super().__init__()
         self.generator, self.learner = generator, learner
+        self.likelihood = None if prior is None else _Likelihood(prior, learnt.outputs)
         low, high = (
             torch.from_numpy(bound.copy()).double() for bound in (learnt.scaling.low, learnt.scaling.high)
         )
@@ -87,12 +93,44 @@ class _Predictor(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         # in doubles, as `Scaling` does
         rows = ((x.double() - self.low) / self.width).clamp(0, 1).float().flatten(1)
-        if self.generator is not None:
-            rows = self.generator.decode(self.generator.encode(rows)[0]).sigmoid()
-        answers = F.pad(F.softmax(self.learner(rows), dim=1), (0, self.missing))
+        if self.generator is None:
+            answers = self._answers(rows)
+        else:
+            z = self.generator.encode(rows)[0]
+            answers = self._answers(self.generator.decode(z).sigmoid())
+            if self.likelihood is not None:
+                sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()
+                answers = torch.softmax(MODESTY * (sure + self.likelihood(z)), dim=1)
         known = answers.index_select(1, self.units)
         total = known.sum(dim=1, keepdim=True)
         return torch.where(total > 0, known / torch.where(total > 0, total, 1.0), 1 / known.shape[1])
+
+    def _answers(self, rows: Tensor) -> Tensor:
+        return F.pad(F.softmax(self.learner(rows), dim=1), (0, self.missing))
+
+
+class _Likelihood(nn.Module):
+    """log p(z | y) but for a constant, as `LatentPrior.log_likelihood`, in operations that ONNX has."""
+
+    means: Tensor
+    inverses: Tensor
+    shares: Tensor
+
+    def __init__(self, prior: LatentPrior, outputs: int) -> None:
+        super().__init__()
+        shares = prior.weights.log() - prior.roots.diagonal(dim1=1, dim2=2).log().sum(dim=1)
+        own = F.one_hot(prior.labels, outputs).bool()
+        self.register_buffer("means", prior.means)
+        self.register_buffer("inverses", torch.linalg.inv(prior.roots.double()).float())
+        self.register_buffer("shares", torch.where(own, shares[:, None], _NEVER))
+
+    def forward(self, z: Tensor) -> Tensor:
+        away = torch.einsum("kij,nkj->nki", self.inverses, z[:, None, :] - self.means)
+        return torch.logsumexp(self.shares - away.square().sum(dim=2, keepdim=True) / 2, dim=1)
+
+
+_NEVER = -1e30
+"""For −∞, which ONNX's sum of exponentials makes NaN."""
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,7 @@ def described(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
         "algorithm": name_of(type(model)),
         "parameters": {key: _plain(value) for key, value in parameters.items() if key not in (*_OWN, *_HERE)},
         "own": {key: _described(parameters[key]) for key in _OWN if parameters.get(key) is not None},
+        "options": as_dict(learnt.options),
         "features": model.n_features_in_,
         "feature_names": getattr(model, "feature_names_in_", np.array([])).tolist(),
         "learnt": {
@@ -109,8 +110,9 @@ def restored(about: dict[str, Any], state: State, *, device: str, **own: Any) ->
     if about["features"] != shape[0]:
         raise ValueError(f"{about['features']} features and inputs of shape {shape}")
     _check_widths(state, outputs)
+    options = _options(about, model)
     with hollow():
-        memory = model._begin(model._blueprint(shape), outputs, Seeds(0))
+        memory = model._begin(replace(model._blueprint(shape), preset=options), outputs, Seeds(0))
         memory.restore(_moved(state, device))
     low, high = (scaling[key].double().numpy() for key in ("low", "high"))
     model.n_features_in_ = int(about["features"])
@@ -126,9 +128,19 @@ def restored(about: dict[str, Any], state: State, *, device: str, **own: Any) ->
             bool(noted["closed"]),
             outputs,
             int(noted["n_fixed"]),
+            options,
             bool(noted["warned"]),
         )
     )
+
+
+def _options(about: dict[str, Any], model: ContinualClassifier) -> Preset:
+    """What it learnt with. It was not saved at first, when a learner always answered alone."""
+    if "options" not in about:
+        return replace(model._options(), answers="learner")
+    preset = _revived("preset", about["options"])
+    assert isinstance(preset, Preset)
+    return preset
 
 
 def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:

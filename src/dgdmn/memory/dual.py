@@ -76,12 +76,13 @@ class DualMemory:
     def room(self) -> int:
         """Bytes of the long-term memory and n_STM task memories, awake or not: the most there will be.
 
-        A task memory that is not awake counts with as many codes as one ever had.
+        A task memory that is not awake counts with as many codes as one ever had, and a prior of full size.
         """
         with hollow():
-            sttm = bytes_in(GenerativeMemory(self._blueprint, "stm", self.ltm.n_classes, Seeds(0)).state())
+            sttm = GenerativeMemory(self._blueprint, "stm", self.ltm.n_classes, Seeds(0))
+        prior = sttm.prior.room() if sttm.prior is not None else 0
         asleep = max(0, self._options.n_stm - len(self.stm.awake))
-        return bytes_in(self.state()) + asleep * (sttm + self.stm.largest_index)
+        return bytes_in(self.state()) + asleep * (bytes_in(sttm.state()) + prior + self.stm.largest_index)
 
     def state(self) -> State:
         """All that was learnt."""

@@ -21,7 +21,7 @@ from dgdmn.samples import Samples, concat
 from dgdmn.seeds import Seeds
 from dgdmn.storage import State
 
-_MODESTY = 0.25
+MODESTY = 0.25
 """Power of the product of two opinions that are not independent: docs/decisions/best.md."""
 
 
@@ -147,13 +147,19 @@ class GenerativeMemory:
         q(z | x). The power changes no answer; without it they are surer than they are right. It costs
         (components) · d² products a sample, and no training.
         """
-        answers = self.answers(self.generator.reconstruct(x))
-        if not self.prior or self._role != "ltm" or self.options.answers == "learner":
+        answers, prior = self.answers(self.generator.reconstruct(x)), self.answering_prior
+        if prior is None:
             return answers
-        prior, z = self.prior, self._coder.posterior(x)[0]
+        z = self._coder.posterior(x)[0]
         likely = in_batches(lambda part: prior.log_likelihood(part, self.n_classes), z)
         sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()  # L has no veto
-        return torch.softmax(_MODESTY * (sure + likely), dim=1)
+        return torch.softmax(MODESTY * (sure + likely), dim=1)
+
+    @property
+    def answering_prior(self) -> LatentPrior | None:
+        """The prior, if it has a say: fitted, in the LTM, with `both`. An STTM's learner has seen rows."""
+        has_a_say = self.prior and self._role == "ltm" and self.options.answers == "both"
+        return self.prior if has_a_say else None
 
     def answers(self, x: Tensor) -> Tensor:
         """L(x), shape (n, n_classes); a class that came after this memory last learnt has probability 0."""

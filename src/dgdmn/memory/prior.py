@@ -42,6 +42,11 @@ class LatentPrior:
         """Whether it was ever fitted."""
         return len(self.labels) > 0
 
+    def room(self) -> int:
+        """Bytes of as many components as there may be."""
+        d = self.means.shape[1]
+        return self.budget * (self.labels.itemsize + self.means.itemsize * (1 + d + d * d))
+
     def fit(self, mean: Tensor, deviation: Tensor, y: Tensor, rng: torch.Generator) -> None:
         """Fit to samples of these classes with posteriors N(mean, deviation²); what was fitted before is gone."""
         classes = y.unique(sorted=True).tolist()

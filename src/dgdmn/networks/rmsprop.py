@@ -46,8 +46,7 @@ class RMSProp:
     @torch.no_grad()
     def step(self, gradients: tuple[Tensor, ...]) -> None:
         """Move the parameters by their gradients, which are used up."""
-        # The kernel walks through memory, whatever the strides say, and convolutions like channels to lie last.
-        gradients = tuple(map(_laid_out_like, self.parameters, gradients))
+        gradients = _own(self.parameters, gradients)
         divisor = self._clip(gradients) if self.clip_norm or self.clip_value else 1.0
         # Without momentum each gradient is its own "first moment": the kernel writes it back as it is.
         torch._fused_adam_(
@@ -74,7 +73,16 @@ class RMSProp:
         return divisor
 
 
-def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
-    if gradient.stride() == parameter.stride():
-        return gradient
-    return torch.empty_like(parameter).copy_(gradient)
+def _own(parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Each gradient in memory of its own, laid out as its parameter.
+
+    The kernel walks through memory, whatever the strides say, and writes there. Convolutions like channels to
+    lie last, and parameters that are added up have one gradient between them.
+    """
+    shared = len({gradient.data_ptr() for gradient in gradients}) < len(gradients)
+    return tuple(
+        torch.empty_like(parameter).copy_(gradient)
+        if shared or gradient.stride() != parameter.stride()
+        else gradient
+        for parameter, gradient in zip(parameters, gradients, strict=True)
+    )
