@@ -24,7 +24,7 @@ def write_run(
         "seed": seed,
         "evaluate_on": "test",
         "revise": [],
-        "options": {"n_max": 600, "n_stm": 2, "gamma": 1.5},
+        "options": {},
         "changes": {},
         "tasks": names,
         "classes": names,

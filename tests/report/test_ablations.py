@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dgdmn.presets import as_dict, preset
 from dgdmn.report import render
 from dgdmn.report.ablations import ablations
 from dgdmn.report.entries import datasets
@@ -88,7 +89,7 @@ def test_a_line_says_the_option_its_change_and_its_worth(best):
 
 
 def test_the_section_is_there_where_it_has_something_to_say(make_run):
-    best = {"preset": "best", "artefacts": "none"}
+    best = {"preset": "best", "artefacts": "none", "options": as_dict(preset("best", "digits"))}
     paths = [make_run("a", **best), make_run("b", seed=1, changes={"n_stm": 5}, **best)]
     assert "What each option is worth" not in render(paths), "another seed"
     html = render([*paths, make_run("c", changes={"n_stm": 5}, **best)])

@@ -2,6 +2,7 @@
 
 import math
 
+from dgdmn.presets import as_dict, preset
 from dgdmn.report.entries import datasets, mean_and_error, mean_curve
 from dgdmn.report.runs import read_runs
 
@@ -36,6 +37,25 @@ def test_what_all_share_is_no_part_of_a_name(make_run):
     (dataset,) = datasets(read_runs(paths)[0])
     assert [entry.name for entry in dataset.entries] == ["DGDMN", "DGDMN (kappa 0.05)"]
     assert [entry.setting for entry in dataset.entries] == ["preset quick", "preset quick, kappa 0.05"]
+
+
+def test_a_preset_that_meant_something_else_is_not_taken_for_a_seed_of_today(make_run):
+    """An older record: other epochs, and an option that there was not yet."""
+    today = as_dict(preset("best", "digits"))
+    before = {key: value for key, value in today.items() if key != "answers"} | {"generator_epochs": 20}
+    paths = [
+        make_run("a", preset="best", options=today),
+        make_run("b", preset="best", seed=1, options=before),
+        make_run("c", preset="best", seed=2, options=today),
+        make_run("d", options={"n_stm": 2}),
+        make_run("e", seed=1, options=as_dict(preset("paper", "digits"))),
+    ]
+    (dataset,) = datasets(read_runs(paths)[0])
+    assert [(entry.setting, len(entry.runs)) for entry in dataset.entries] == [
+        ("", 2),
+        ("preset best", 2),
+        ("preset best, answers learner, generator_epochs 20", 1),
+    ]
 
 
 def test_two_streams_of_one_name_share_no_line(make_run):

@@ -4,11 +4,14 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dgdmn.errors import UsageError
 from dgdmn.metrics import standard_error
+from dgdmn.presets import as_dict, preset
 from dgdmn.report.colours import display_name, rank
 from dgdmn.report.runs import Run
 from dgdmn.report.words import listed, plain
@@ -117,11 +120,25 @@ def _entries(runs: Sequence[Run]) -> tuple[Entry, ...]:
 def setting(run: Run) -> tuple[str, ...]:
     """How a run differs from the plain experiment on its stream, in words; empty where it does not."""
     parts = [f"preset {run.preset}"] if run.preset != "paper" else []
-    parts += [f"{key} {plain(value)}" for key, value in sorted(run.changes.items())]
+    parts += [f"{key} {plain(value)}" for key, value in sorted(_changes(run).items())]
     parts += [f"tasks {listed(run.revise)} revised"] if run.revise else []
     parts += ["all tasks together"] if run.together else []
     parts += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
     return tuple(parts)
+
+
+def _changes(run: Run) -> dict[str, Any]:
+    """Options that are not the preset's: those changed then, and those in which the preset itself changed since.
+
+    So runs of one name that learnt otherwise are not taken for seeds of each other. What an older record does not
+    say was off, as in `paper`; one that says nothing at all tells only its changes.
+    """
+    try:
+        meant, off = (as_dict(preset(name, run.dataset)) for name in (run.preset, "paper"))
+    except UsageError:  # a stream or a preset of one's own
+        return run.changes
+    then = {key: run.options.get(key, off[key]) for key in meant} if run.options else {}
+    return run.changes | {key: value for key, value in then.items() if value != meant[key]}
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
