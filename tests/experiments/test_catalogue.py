@@ -15,7 +15,6 @@ from dgdmn.experiments import forecast
 from dgdmn.experiments.beyond import OTHERWISE, STREAMS
 from dgdmn.experiments.catalogue import (
     EQUAL_TIME,
-    NO_SHORT_TERM,
     TARGETS,
     catalogued,
     chosen,
@@ -26,6 +25,7 @@ from dgdmn.experiments.plan import planned_epochs
 from dgdmn.experiments.spec import RunSpec
 from dgdmn.experiments.target import SEEDS, Target, run_of, unique
 from dgdmn.memory.replay import allocate
+from dgdmn.presets.lookup import NO_SHORT_TERM
 from dgdmn.records import RunRecord
 
 NAMES = [

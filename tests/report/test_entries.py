@@ -49,9 +49,12 @@ def test_a_preset_that_meant_something_else_is_not_taken_for_a_seed_of_today(mak
         make_run("c", preset="best", seed=2, options=today),
         make_run("d", options={"n_stm": 2}),
         make_run("e", seed=1, options=as_dict(preset("paper", "digits"))),
+        make_run("f", algorithm="dgr", options={"sttm_latent": 5}),
+        make_run("g", algorithm="dgr", seed=1, options={"sttm_latent": 6}),
     ]
     (dataset,) = datasets(read_runs(paths)[0])
     assert [(entry.setting, len(entry.runs)) for entry in dataset.entries] == [
+        ("", 2),
         ("", 2),
         ("preset best", 2),
         ("preset best, answers learner, generator_epochs 20", 1),

@@ -11,6 +11,7 @@ from dgdmn.errors import UsageError, suggestion
 from dgdmn.experiments.beyond import BEYOND
 from dgdmn.experiments.spec import RunSpec, off
 from dgdmn.experiments.target import Target, run_of
+from dgdmn.presets import idle
 from dgdmn.records import RunRecord
 
 TABLE = ("nn", "dropnn", "ppr", "ewc", "dgr", "dgdmn", "joint")
@@ -170,13 +171,5 @@ def differing(spec: RunSpec, config: Mapping[str, Any]) -> set[str]:
     return {
         key
         for key, value in flat.items()
-        if key != "options" and theirs.get(key) != value and not _idle(spec.algorithm, key)
+        if key != "options" and theirs.get(key) != value and not idle(spec.algorithm, key)
     }
-
-
-NO_SHORT_TERM = ("nn", "dropnn", "ppr", "ewc", "dgr", "joint")
-"""Algorithms for which the short-term memory's options decide nothing. Those that keep rows count its bytes."""
-
-
-def _idle(algorithm: str, option: str) -> bool:
-    return algorithm in NO_SHORT_TERM and (option.startswith("sttm_") or option == "n_stm")

@@ -3,7 +3,7 @@
 from dgdmn.presets.arrays import ARRAYS
 from dgdmn.presets.best import BEST_ARRAYS
 from dgdmn.presets.fields import Preset
-from dgdmn.presets.lookup import PRESETS, as_dict, field_docs, overridden, preset, sources_of
+from dgdmn.presets.lookup import PRESETS, as_dict, field_docs, idle, overridden, preset, sources_of
 from dgdmn.presets.paper import PAPER, WHENCE
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Preset",
     "as_dict",
     "field_docs",
+    "idle",
     "overridden",
     "preset",
     "sources_of",

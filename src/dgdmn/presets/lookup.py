@@ -79,3 +79,15 @@ def field_docs() -> dict[str, str]:
             assert isinstance(statement.target, ast.Name)
             docs[statement.target.id] = " ".join(str(ast.literal_eval(following.value)).split())
     return docs
+
+
+NO_SHORT_TERM = ("nn", "dropnn", "ppr", "ewc", "dgr", "joint")
+"""Algorithms for which the options of a short-term memory decide nothing."""
+
+
+def idle(algorithm: str, option: str) -> bool:
+    """Whether an option is of a short-term memory that an algorithm has not: it decides nothing.
+
+    Those that keep rows are not among them: they may have as many as DGDMN has bytes.
+    """
+    return algorithm in NO_SHORT_TERM and (option.startswith("sttm_") or option == "n_stm")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dgdmn.errors import UsageError
 from dgdmn.metrics import standard_error
-from dgdmn.presets import as_dict, preset
+from dgdmn.presets import as_dict, idle, preset
 from dgdmn.report.colours import display_name, rank
 from dgdmn.report.runs import Run
 from dgdmn.report.words import listed, plain
@@ -138,7 +138,8 @@ def _changes(run: Run) -> dict[str, Any]:
     except UsageError:  # a stream or a preset of one's own
         return run.changes
     then = {key: run.options.get(key, off[key]) for key in meant} if run.options else {}
-    return run.changes | {key: value for key, value in then.items() if value != meant[key]}
+    since = {key for key, value in then.items() if value != meant[key] and not idle(run.algorithm, key)}
+    return run.changes | {key: then[key] for key in since}
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
