@@ -74,8 +74,8 @@ def next_stages(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]
     about["learnt"] |= {"shape": [1], "closed": False, "n_fixed": 0}
     state["scaling"] = {"low": torch.tensor(0.0), "high": torch.tensor(1.0)}
     if "room" in state:
-        about["parameters"] |= {"exemplars": state["room"]}
-    doubles = _doubles(about["algorithm"], model._options())
+        about["options"] |= {"exemplars": state["room"]}
+    doubles = _doubles(about["algorithm"], model.learnt_.options)
     counting = restored(
         {**about, "features": 1, "feature_names": []}, _narrow(state), device="cpu", **doubles
     )
