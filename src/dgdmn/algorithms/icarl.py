@@ -131,7 +131,7 @@ class _NearestMean(ShapedNetwork):
 def herding(features: Tensor, m: int) -> Tensor:
     """Which m rows have together the mean nearest to that of all, the most telling first (algorithm 4).
 
-    Every mean is brought to length 1 as the features are (section 2.1). No row is chosen twice.
+    Every mean is brought to length 1 as the features are. No row is chosen twice.
     """
     mu = F.normalize(features.mean(dim=0), dim=0)
     total, taken, chosen = torch.zeros_like(mu), torch.zeros_like(features[:, 0]), []

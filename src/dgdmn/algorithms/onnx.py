@@ -19,7 +19,7 @@ from dgdmn.algorithms.icarl import ICaRL
 from dgdmn.algorithms.learnt import Learnt
 from dgdmn.algorithms.saving import name_of
 from dgdmn.errors import DgdmnError, UsageError
-from dgdmn.memory.generative import MODESTY
+from dgdmn.memory.generative import together
 from dgdmn.memory.prior import LatentPrior
 from dgdmn.networks.learner import Classifier
 from dgdmn.networks.vae import VAE
@@ -99,8 +99,7 @@ class _Predictor(nn.Module):
             z = self.generator.encode(rows)[0]
             answers = self._answers(self.generator.decode(z).sigmoid())
             if self.likelihood is not None:
-                sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()
-                answers = torch.softmax(MODESTY * (sure + self.likelihood(z)), dim=1)
+                answers = together(answers, self.likelihood(z))
         known = answers.index_select(1, self.units)
         total = known.sum(dim=1, keepdim=True)
         return torch.where(total > 0, known / torch.where(total > 0, total, 1.0), 1 / known.shape[1])

@@ -21,7 +21,7 @@ from dgdmn.samples import Samples, concat
 from dgdmn.seeds import Seeds
 from dgdmn.storage import State
 
-MODESTY = 0.25
+_MODESTY = 0.25
 """Power of the product of two opinions that are not independent: docs/decisions/best.md."""
 
 
@@ -152,8 +152,7 @@ class GenerativeMemory:
             return answers
         z = self._coder.posterior(x)[0]
         likely = in_batches(lambda part: prior.log_likelihood(part, self.n_classes), z)
-        sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()  # L has no veto
-        return torch.softmax(MODESTY * (sure + likely), dim=1)
+        return together(answers, likely)
 
     @property
     def answering_prior(self) -> LatentPrior | None:
@@ -205,3 +204,9 @@ def _components(options: Preset, role: Role) -> int:
 def _entropy(x: Tensor) -> Tensor:
     """H(x) of pixels that are Bernoulli means, in nats, shape (n,): what the best of reconstructions costs."""
     return -(torch.xlogy(x, x) + torch.xlogy(1 - x, 1 - x)).sum(dim=1)
+
+
+def together(answers: Tensor, likely: Tensor) -> Tensor:
+    """Probabilities of the classes by L's answers and the latent's log-likelihoods; L has no veto."""
+    sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()
+    return torch.softmax(_MODESTY * (sure + likely), dim=1)
