@@ -122,7 +122,7 @@ def test_results_alone_are_enough_to_draw_but_not_for_pictures(tmp_path, monkeyp
     assert main(["figure-forgetting", "--draw-only"]) == 0
     assert [path.name for path in (tmp_path / "results/figures").iterdir()] == ["figure-forgetting.svg"]
     text = (tmp_path / "REPRODUCIBILITY.md").read_text()
-    assert f"{len(runs)} runs, " in text
+    assert f"{len(runs)} runs, " in text, "every collected run belongs to a target, as it was run"
     assert "results/figures/figure-forgetting.svg" in text
 
 
