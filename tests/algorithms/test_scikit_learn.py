@@ -1,6 +1,7 @@
 """scikit-learn's own checks, and the tools people use with its estimators."""
 
 import io
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dgdmn.algorithms import ALGORITHMS, algorithm
-from dgdmn.presets import Preset
+from dgdmn.presets import BEST_ARRAYS, Preset
 
 FLOAT32 = "sums in float32 depend on the batch's size, so a row's probability moves in the seventh digit"
 EXPECTED = {"check_methods_subset_invariance": FLOAT32, "check_methods_sample_order_invariance": FLOAT32}
@@ -23,16 +24,22 @@ QUICK = Preset(
 )  # fmt: skip
 
 
-KINDS = ("nn", "joint", "icarl", "dgr", "dgdmn")  # the others are made of the same parts
+BEYOND = replace(BEST_ARRAYS, min_steps=150)
+KINDS = ("nn", "joint", "icarl", "dgr")  # the others are made of the same parts
 
 
-def checks(names):
-    made = [algorithm(name)(QUICK, random_state=0, threads=1) for name in names]
+def checks(names, options=QUICK):
+    made = [algorithm(name)(options, random_state=0, threads=1) for name in names]
     return parametrize_with_checks(made, expected_failed_checks=lambda estimator: EXPECTED)
 
 
 @checks(KINDS)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@checks(["dgdmn"], BEYOND)
+def test_scikit_learn_checks_with_the_options_of_the_default(estimator, check):
     check(estimator)
 
 

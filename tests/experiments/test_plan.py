@@ -79,16 +79,24 @@ def test_a_sleep_with_a_floor_trains_on_what_the_paper_says():
 
 
 @pytest.mark.parametrize(
-    ("stream", "tasks", "rows"), [("digits", 10, 6_000), ("shapes", 6, 4_500), ("embedded", 10, 144)]
+    ("stream", "tasks", "rows", "share"),
+    [
+        ("digits", 10, 6_000, 0.85),
+        ("split-digits", 5, 12_000, 0.85),
+        ("permnist", 6, 30_000, 0.95),
+        ("tdigits", 40, 6_000, 1.0),
+        ("shapes", 6, 4_500, 1.02),
+        ("hindi", 8, 1_700, 1.45),
+        ("embedded", 10, 144, 1.0),
+    ],
 )
-def test_best_multiplies_no_more_often_than_the_paper(stream, tasks, rows):
-    """But for decoding what the learner sees, a hundredth. Seconds are in REPRODUCIBILITY.md."""
+def test_best_multiplies_no_more_often_than_the_paper(stream, tasks, rows, share):
+    """But on Hindi, whose dense products run faster than the paper's convolutions. Seconds: REPRODUCIBILITY.md."""
+    shape = (32, 32) if stream == "hindi" else (28, 28)
 
     def products(name):
         options = preset(name, stream)
-        epochs = planned_epochs(
-            "dgdmn", options, [(str(n), np.full(rows, n)) for n in range(tasks)], (28, 28)
-        )
-        return sum(cost(epoch, options, (28, 28)) for epoch in epochs)
+        epochs = planned_epochs("dgdmn", options, [(str(n), np.full(rows, n)) for n in range(tasks)], shape)
+        return sum(cost(epoch, options, shape) for epoch in epochs)
 
-    assert products("best") <= 1.02 * products("paper")
+    assert products("best") <= share * products("paper")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dgdmn.events import ignore
+from dgdmn.events import Replayed, ignore
 from dgdmn.memory.dual import DualMemory
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.presets import Preset
@@ -19,6 +19,7 @@ OPTIONS = {
     "soft_labels": 0.2, "latent_noise": 1.0, "answers": "both", "recognition": "density", "momentum": 0.9,
     "rate": "cycle",
 }  # fmt: skip
+BRIEFLY = {"generator_epochs": 1, "learner_epochs": 1}
 CONVOLUTIONAL = {
     "generator_convolutions": (4,), "sttm_generator_convolutions": (4,), "learner_convolutions": (4,),
 }  # fmt: skip
@@ -71,6 +72,40 @@ def test_the_learner_and_the_prior_answer_together():
         torch.testing.assert_close(held.probabilities(x), recalled),
         "an STTM has seen rows: its learner knows best",
     )
+
+
+def taught(**changes):
+    """The long-term memory's learner after three short sleeps."""
+    options = Preset(**{**OPTIONS, "n_stm": 1, "min_steps": 0, **BRIEFLY, **changes})
+    memory = DualMemory(Blueprint(options, (8, 8)), 3, Seeds(0))
+    for label in range(3):
+        memory.learn(str(label), bar(label), Seeds(label), ignore)
+    return torch.cat([parameter.detach().flatten() for parameter in memory.ltm.learner.parameters()])
+
+
+@pytest.mark.parametrize(
+    "off",
+    [
+        {"index": "none"}, {"prior_components": 0}, {"dreams": "once"}, {"soft_labels": 0.0}, {"latent_noise": 0.0},
+        {"momentum": 0.0}, {"rate": "constant"}, {"beta": 1.0},
+    ],
+    ids=lambda off: next(iter(off)),
+)  # fmt: skip
+def test_each_option_changes_what_the_learner_learns(off):
+    with_all = taught()
+    assert torch.equal(with_all, taught())
+    assert not torch.equal(with_all, taught(**off))
+
+
+@pytest.mark.parametrize(("allocation", "dreams"), [("age", 120), ("class", 30)])
+def test_a_class_of_few_rows_is_outnumbered_by_age_and_not_by_class(allocation, dreams):
+    """Two classes of 60 rows, then one of 15: the past is 120 samples, or 15 a class."""
+    options = Preset(**{**OPTIONS, "n_stm": 1, "min_steps": 0, **BRIEFLY, "allocation": allocation})
+    memory, heard = DualMemory(Blueprint(options, (8, 8)), 3, Seeds(0)), []
+    for label, rows in enumerate((60, 60, 15)):
+        memory.learn(str(label), bar(label, rows), Seeds(label), heard.append)
+    replayed = [event for event in heard if isinstance(event, Replayed)][-1]
+    assert (replayed.n_tasks, replayed.n_gen, memory.ltm.age) == (15, dreams, 135)
 
 
 def test_a_learner_that_is_sure_of_nothing_likely_has_no_veto():

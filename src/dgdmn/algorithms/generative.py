@@ -32,6 +32,7 @@ class GenerativeClassifier(ContinualClassifier):
     kappa: float | None = None
     kappa_per: Literal["replay", "task"] | None = None
     age: Literal["seen", "letter"] | None = None
+    allocation: Literal["age", "class"] | None = None
     reconstructed: Literal["new", "all", "none"] | None = None
     optimiser_state: Literal["fresh", "kept"] | None = None
     latent: int | None = None

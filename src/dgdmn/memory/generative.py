@@ -92,6 +92,16 @@ class GenerativeMemory:
             loss = loss - _entropy(x) - in_batches(self.prior.log_density, self._coder.posterior(x)[0])
         return loss / x.sum(dim=1).clamp(min=1.0)
 
+    def balanced_age(self, y: Tensor) -> int:
+        """The age of a memory that met each class of its past as often as these ones were met on average.
+
+        Dreams from a prior are as many of each class, so by its age a long past outnumbers a new class of few
+        rows. It costs nothing. Without a prior nobody knows the classes, and age it is.
+        """
+        if not self.prior:
+            return self.age
+        return round(len(y) / len(y.unique()) * len(self.prior.labels.unique()))
+
     def dream(self, n: int, seeds: Seeds) -> Samples:
         """Draw n inputs from G and label them with L (Algorithm 1, lines 17-18).
 

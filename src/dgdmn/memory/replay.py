@@ -48,7 +48,8 @@ def replay(
     """
     options = dgm.options
     kappa = min(1.0, options.kappa * (len(d_tasks) if options.kappa_per == "task" else 1))
-    n_tasks, n_gen = allocate(len(new), dgm.age, options.n_max, kappa)  # lines 3-16
+    past = dgm.age if options.allocation == "age" else dgm.balanced_age(new.y)
+    n_tasks, n_gen = allocate(len(new), past, options.n_max, kappa)  # lines 3-16
     n_seen = len(new)
     if n_tasks < n_seen:
         new = new.subsample(n_tasks, seeds.next())  # 12
@@ -77,7 +78,10 @@ def replay(
 
 
 def softened(y: Tensor, old: Tensor, believed: Tensor, share: float) -> Tensor:
-    """Labels as probabilities, those of what is old partly what was believed of it."""
+    """Labels as probabilities, those of what is old partly what was believed of it.
+
+    So that a dream between two classes is not taught as surely one of them. It costs a pass over the dreams.
+    """
     known = F.one_hot(y, believed.shape[1]).float()
     return torch.where(old[:, None], known.lerp(believed, share), known)
 

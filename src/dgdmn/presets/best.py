@@ -27,7 +27,7 @@ _STREAMS: dict[str, Any] = {
     "sttm_generator_layers": (256,),
     "sttm_steps": 2_000,
     "learning_rate": 0.003,
-    "generator_epochs": 16,
+    "generator_epochs": 12,
     "learner_epochs": 10,
 }
 """Digits'. Fewer epochs of the LTM's generator, which take the time, more of the STTMs', whose blur is passed on."""

@@ -22,6 +22,8 @@ class Preset:
     """κ is a floor for one `replay` (Algorithm 1, line 6) or for each new `task` in it (appendix B)."""
     age: Literal["seen", "letter"] = "seen"
     """What line 21 adds to `age`: the new samples `seen` (section 3.1), or N_total to the `letter`."""
+    allocation: Literal["age", "class"] = "age"
+    """The past gets its share by its `age` (Algorithm 1), or with a latent prior as much a `class` as is new (ours)."""
     reconstructed: Literal["new", "all", "none"] = "new"
     """What the learner trains on as reconstructions: `new` samples (lines 23-24), `all`, or `none`."""
     optimiser_state: Literal["fresh", "kept"] = "fresh"
