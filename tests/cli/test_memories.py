@@ -185,7 +185,7 @@ def test_a_folder_of_images(tmp_path, capsys):
     model = dgdmn.load(tmp_path / "sky")
     assert model.predict(np.full((1, 9, 7, 3), 200, np.uint8)).tolist() == ["day"]
     line, code = refused(capsys, "learn", tmp_path / "sky", tmp_path / "pictures", "--seed", "4")
-    assert (code, "made with another seed" in line) == (2, True)
+    assert (code, "made with --seed 3, not --seed 4" in line) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["dgdmn", "si"])
@@ -288,8 +288,28 @@ def test_mistakes_are_one_line(forest, tmp_path, capsys, monkeypatch):
         (("learn", memory, "wide.npz"), r"samples of shape \(5,\)"),
         (("learn", memory, "bare.npy"), "has no labels"),
         (("learn", memory, forest / "two.csv", "--task", "x"), "leave --task out"),
-        (("learn", memory, "other.npz", "--algorithm", "nn"), "was made with another algorithm"),
-        (("learn", memory, "other.npz", "--kappa", "0.5"), "was made with another preset"),
+        (
+            ("learn", memory, "other.npz", "--algorithm", "nn"),
+            "was made with --algorithm dgdmn, not --algorithm nn",
+        ),
+        (
+            ("learn", memory, "other.npz", "--kappa", "0.5"),
+            r"forest was made with --kappa 0.0, not --kappa 0.5; leave --kappa out, or make a new memory",
+        ),
+        (
+            ("learn", memory, "other.npz", "--learner-layers", "7", "8"),
+            r"was made with --learner-layers 64 64, not --learner-layers 7 8",
+        ),
+        (
+            ("learn", memory, "other.npz", "--preset", "arrays"),
+            r"was made with --generator-epochs 2, not --generator-epochs 25; leave --preset out",
+        ),
+        (("learn", memory, "other.npz", "--seed", "3"), "was made with --seed 0, not --seed 3"),
+        (
+            ("learn", memory, "other.npz", "--value-range", "0", "1"),
+            "with --value-range -20.0 20.0, not --value-range 0.0 1.0",
+        ),
+        (("learn", "new", "other.npz", "--recognition", "dens"), r"'dens'.*\('reconstruction', 'density'\);"),
         (("learn", "new", "real.npz"), "Unknown label type"),
         (("learn", "new", "other.npz", "--algorithm", "dgdm"), "did you mean dgdmn"),
         (("learn", "new", "other.npz", "--preset", "papr"), "did you mean paper"),

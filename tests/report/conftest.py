@@ -55,6 +55,7 @@ def write_run(
             "memory_bytes": 3_000_000,
             "exemplar_bytes": 0,
             "samples_trained": 5_000,
+            "steps_trained": 50,
         }
         writer.summary({"acc": 0.5, "bwt": -0.1, "seconds": 30.0, "peak_rss_mb": 500.0, **numbers})
     return directory
@@ -134,8 +135,8 @@ def write_artefacts(writer, rng, names, steps, side, *, new):
         writer.artefact("latents", z=z, y=np.array(names)[place], task=place)
         level = np.array([0.0, 0.1, 0.2])
         spoilt = {"x": x[:8], "corrupted": x[:8], "restored": x[:8]}
-        writer.artefact("resilience", noise=level, noise_accuracy=0.9 - level, occlusion=level + 0.1,
-                        occlusion_accuracy=0.8 - level, **spoilt)  # fmt: skip
+        writer.artefact("resilience", noise=level, noise_accuracy=0.7 - level, occlusion=level + 0.1,
+                        noise_accuracy_unclipped=0.9 - level, occlusion_accuracy=0.8 - level, **spoilt)  # fmt: skip
 
 
 @pytest.fixture
@@ -167,7 +168,8 @@ def run_with(tmp_path):
             writer.row("accuracy", tasks[min(row, len(tasks) - 1)], values)
         if resilience:
             writer.artefact("resilience", **{key: np.array(value) for key, value in resilience.items()})
-        writer.summary({"seconds": seconds, "train_seconds": seconds, "memory_bytes": kept})
+        numbers = {"train_seconds": seconds, "memory_bytes": kept, "steps_trained": 50}
+        writer.summary({"seconds": seconds, **numbers})
         return read_result(collect(RunRecord.read(tmp_path / "runs" / name), tmp_path / "results"))
 
     return make

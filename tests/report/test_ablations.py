@@ -79,13 +79,14 @@ def test_what_costs_most_comes_first_and_what_is_not_known_last(best):
 def test_a_line_says_the_option_its_change_and_its_worth(best):
     (dataset,) = datasets(
         [
-            best(0.9, options={"index": "codes"}),
+            best(0.9, options={"index": "codes"}, seconds=1200.0, kept=9_000_000),
             best(0.75, changes={"index": "none"}, options={"index": "none"}),
         ]
     )
     (line,) = ablation(dataset)
     assert (line.name, line.option, line.change) == ("DGDMN (best)", "index", "codes → none")
     assert (line.acc, line.bwt, line.difference, line.seeds) == ("0.750", "0.000", "−0.150", "1 seed")
+    assert (line.seconds, line.memory) == ("1,200 s → 100 s", "9.0 MB → 1.0 MB")
 
 
 def test_the_section_is_there_where_it_has_something_to_say(make_run):

@@ -65,7 +65,11 @@ def test_coloured_dreams(run_with):
         ("dreams-002", {"x": np.zeros((3, 4, 4), np.uint8), "y": np.arange(2)}, "not equally many"),
         ("reconstructions", {"x": np.zeros((3, 4, 4), np.uint8)}, "it lacks 'reconstructed'"),
         ("latents", {"z": np.full((3, 2), np.nan), "y": np.arange(3)}, "not one finite row a label"),
-        ("resilience", {"noise": np.arange(3), "noise_accuracy": np.arange(2)}, "not equally many"),
+        (
+            "resilience",
+            {"noise": np.arange(3), "noise_accuracy_unclipped": np.arange(2)},
+            "not equally many",
+        ),
     ],
     ids=["no-x", "lengths", "no-reconstruction", "nan", "curve"],
 )
@@ -74,6 +78,18 @@ def test_what_does_not_fit_is_a_note(run_with, name, arrays, note):
     read = getattr(artefacts, name.split("-")[0])
     (said,) = read(run)[1]
     assert note in said
+
+
+def test_noise_is_shown_as_the_paper_added_it_or_not_at_all(make_run, run_with):
+    ((run,), _) = read_runs([make_run("new")])
+    found, _ = artefacts.resilience(run)
+    assert found.noise_accuracy == pytest.approx((0.9, 0.8, 0.7)), "not clipped"
+    level = np.array([0.1, 0.2])
+    found, notes = artefacts.resilience(
+        run_with("resilience", noise=level, noise_accuracy=level, occlusion=level, occlusion_accuracy=level)
+    )
+    assert (found.noise, found.noise_accuracy, notes) == ((), (), []), "an older version clipped it"
+    assert found.occlusion == (0.1, 0.2)
 
 
 @pytest.mark.parametrize(

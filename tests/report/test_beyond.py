@@ -1,7 +1,9 @@
 """The part of the page on `best`: its targets, tables and figure, and what it says where runs are missing."""
 
 import json
+import math
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from dgdmn.records import RunRecord
 from dgdmn.report.reproducibility import Section, draw, render
 from dgdmn.report.reproducibility.beyond import best_goals, option_table, resilience_table, stream_tables
 from dgdmn.report.reproducibility.beyond.aims import AIMS
+from dgdmn.report.reproducibility.goals import missed
 from dgdmn.report.reproducibility.numbers import Shelf, paired
 
 
@@ -85,6 +88,12 @@ def test_the_long_stream_has_two_targets(best):
     results = best("tdigits", [last, last, last], tasks=40)
     assert told(results, "TDigits, last 10 tasks") == "**reached** (3 seeds)"
     assert told(results, "TDigits, all 40 tasks") == "**not reached** (3 seeds)"
+    missing = missed(best_goals(Shelf(tuple(results))))
+    assert (
+        "- `best` on TDigits, all 40 tasks: ACC ≥ .82; seed by seed .613, .613, .613. Not explained"
+        in missing
+    )
+    assert "last 10" not in missing
 
 
 def test_a_stream_has_a_line_with_everything_beside_it(best):
@@ -107,6 +116,18 @@ def test_a_stream_has_a_line_with_everything_beside_it(best):
     assert "cores were shared" in text
 
 
+def test_bytes_of_a_dual_memory_without_its_task_memories_are_left_out(run_with):
+    """So they were once counted, when a summary did not have the steps trained yet."""
+    one = run_with("digits", "dgdmn", 0, ending(0.9), kept=5_000_000)
+    assert one.run.memory_bytes == 5_000_000
+    older = {key: value for key, value in one.run.record.summary.items() if key != "steps_trained"}
+    run = replace(one.run, record=replace(one.run.record, summary=older))
+    assert math.isnan(run.memory_bytes)
+    assert replace(run, algorithm="dgr").memory_bytes == 5_000_000, "it has no task memories"
+    costs = stream_tables(Shelf((replace(one, run=run),))).split("\n\n")[1]
+    assert row(costs, "Digits")[-1] == "–"
+
+
 def test_time_is_compared_on_the_seeds_that_both_have(run_with):
     mine = [
         run_with("digits", "dgdmn", seed, ending(0.9), seconds=100.0 * seed, preset="best") for seed in (1, 2)
@@ -121,8 +142,8 @@ def test_time_is_compared_on_the_seeds_that_both_have(run_with):
 
 def test_the_ablation_has_a_line_for_each_option_and_both_streams(best):
     results = [
-        *best("digits", [0.96, 0.90]),
-        *best("digits", [0.86], changes={"index": "none"}),
+        *best("digits", [0.96, 0.90], kept=9_000_000),
+        *best("digits", [0.86], changes={"index": "none"}, seconds=50.0, kept=5_000_000),
         *best("digits", [0.95], changes={"beta": 1.0}),
         *best("hindi", [0.95]),
         *best("hindi", [0.96], changes={"beta": 1.0}),
@@ -135,10 +156,11 @@ def test_the_ablation_has_a_line_for_each_option_and_both_streams(best):
         "`best`", "`index` none", "`beta` 1.0", "`best`, without descriptors",
         "`recognition` reconstruction, without descriptors",
     ]  # fmt: skip
-    assert row(text, "`best`")[1:3] == [".930 ± .030 (2)", "−.070 ± .030 (2)"]
-    assert row(text, "`index` none")[1:] == [".860 (1)", "−.140 (1)", "−.100", "not run yet", "–", "–"]
-    assert row(text, "`beta` 1.0")[1:] == [".950 (1)", "−.050 (1)", "−.010", ".960 (1)", "−.040 (1)", "+.010"]
-    assert row(text, names[-1])[1:] == [".800 (1)", "−.200 (1)", "−.140", "–", "–", "–"]
+    assert row(text, "`best`")[1:6] == [".930 ± .030 (2)", "−.070 ± .030 (2)", "–", "100 s", "9.0 MB"]
+    index = [".860 (1)", "−.140 (1)", "−.100", "50 s", "5.0 MB", "not run yet", *"––––"]
+    assert row(text, "`index` none")[1:] == index
+    assert row(text, "`beta` 1.0")[6:] == [".960 (1)", "−.040 (1)", "+.010", "100 s", "1.0 MB"]
+    assert row(text, names[-1])[1:] == [".800 (1)", "−.200 (1)", "−.140", "100 s", "1.0 MB", *"–––––"]
     assert option_table([]) == "Not run yet."
     assert option_table(best("digits", [0.9], preset="paper")) == "Not run yet."
 

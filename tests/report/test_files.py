@@ -8,11 +8,12 @@ import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 
+from dgdmn import paper
 from dgdmn.disk import replace
 from dgdmn.errors import DgdmnError, UsageError
 from dgdmn.report import figures, write_figures, write_report
 from dgdmn.report.colours import LOOKS
-from dgdmn.report.figures.canvas import style
+from dgdmn.report.figures.canvas import PAPER, style
 from dgdmn.report.runs import read_runs
 
 
@@ -59,6 +60,7 @@ def test_curves_have_the_papers_axes_order_and_colours(runs):
     }
     lines = figures.forgetting_curves(runs).axes[0].get_lines()
     colours = {line.get_label(): line.get_color() for line in lines if not line.get_label().startswith("_")}
+    assert colours.pop(PAPER) == LOOKS["dgdmn"].light
     assert colours == {look.name: look.light for look in LOOKS.values() if look.name in colours}
     assert list(colours) == ["NN", "DGDMN", "DGDMN-recog"]
     sheet = figures.revision_curves(runs)
@@ -79,6 +81,46 @@ def test_a_long_stream_has_a_figure_of_its_own(make_run):
         "training time",
     ]
     assert figures.long_stream(read_runs([make_run("c")])[0]) is None
+
+
+def dots(axes):
+    """The paper's values in a panel, by colour."""
+    return {line.get_color(): line for line in axes.get_lines() if line.get_label() == PAPER}
+
+
+def test_the_papers_values_are_drawn_and_in_the_legend(make_run):
+    options = {"dataset": "tdigits", "tasks": 40, "artefacts": "none"}
+    runs, _ = read_runs([make_run("a", **options), make_run("b", algorithm="dgr", **options)])
+    figure = figures.long_stream(runs)
+    for axes, name in zip(figure.axes, ("tdigits_avg_acc", "tdigits_last10"), strict=False):
+        for algorithm, values in paper.curve(name).series.items():
+            drawn = dots(axes)[LOOKS[algorithm].light]
+            assert list(drawn.get_xdata()) == list(range(1, 41))
+            assert list(drawn.get_ydata()) == pytest.approx(values, nan_ok=True)
+    time = figure.axes[2]
+    assert time.get_title() == "training time\n(dots scaled to our DGR's last)"
+    assert dots(time)[LOOKS["dgr"].light].get_ydata()[-1] == pytest.approx(160), "ours: 4 s a task"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["DGR", "DGDMN", PAPER]
+    alone = figures.long_stream(runs[:1])
+    assert dots(alone.axes[2]) == {}, "no DGR to scale by"
+    assert alone.axes[2].get_title() == "training time"
+
+
+def test_the_papers_resilience_is_drawn_where_all_was_learnt_together(make_run):
+    few = {"tasks": 3, "side": 4}
+    sequential, together = (
+        make_run("a", **few),
+        make_run("b", algorithm="dgr", together=True, steps=1, **few),
+    )
+    assert [dots(axes) for axes in figures.resilience_curves(read_runs([sequential])[0]).axes] == [{}, {}]
+    for kind, axes in zip(
+        ("noise", "occlusion"),
+        figures.resilience_curves(read_runs([sequential, together])[0]).axes,
+        strict=True,
+    ):
+        assert {colour: list(line.get_ydata()) for colour, line in dots(axes).items()} == {
+            LOOKS["dgr"].light: list(paper.curve(kind).series["ltm"])
+        }
 
 
 @pytest.mark.parametrize("draw", [getattr(figures, name) for name in figures.__all__], ids=figures.__all__)

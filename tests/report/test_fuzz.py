@@ -61,7 +61,14 @@ FILES = {
     "dreams-002": ("x", "y", "task", "labels", "judged"),
     "reconstructions": ("x", "reconstructed"),
     "latents": ("z", "y"),
-    "resilience": ("noise", "noise_accuracy", "occlusion", "occlusion_accuracy", "corrupted", "restored"),
+    "resilience": (
+        "noise",
+        "noise_accuracy_unclipped",
+        "occlusion",
+        "occlusion_accuracy",
+        "corrupted",
+        "restored",
+    ),
 }
 
 

@@ -165,6 +165,29 @@ def test_settings_stand_apart_and_validation_not_beside_the_paper(make_run):
     assert page.text.count("0.818") == 1, "the paper's ACC, beside the plain run only"
 
 
+def test_the_papers_times_are_scaled_and_said_to_be(make_run):
+    options = {"dataset": "tdigits", "tasks": 40, "artefacts": "none"}
+    paths = [make_run("a", **options), make_run("b", algorithm="dgr", **options)]
+    page = Reader(render(paths))
+    names = [one["data-n"] for one in page.named("g") if one.get("data-n", "").endswith("scaled")]
+    assert names == ["DGR, the paper's, scaled", "DGDMN, the paper's, scaled"]
+    assert "Faint dots: the paper's times" in page.text
+    assert "Faint dots: the paper's times" not in Reader(render(paths[:1])).text, "no DGR to scale by"
+
+
+def test_the_papers_resilience_stands_where_all_was_learnt_together(make_run):
+    sequential = make_run("a")
+    together = make_run("b", algorithm="dgr", together=True, steps=1)
+    text = Reader(render([sequential])).text
+    assert "Noise is not clipped to [0, 1], as in the paper; in the pictures below it is." in text
+    assert "Faint dots: the paper's LTM" not in text
+    page = Reader(render([sequential, together]))
+    points = [one for one in page.named("g") if one.get("data-n") == "LTM, the paper's"]
+    assert [one["data-key"] for one in points] == ["DGR (all tasks together)"] * 2
+    assert not any(one.get("data-n") == "NN, the paper's" for one in page.named("g"))
+    assert "Faint dots: the paper's LTM" in page.text
+
+
 def test_joint_beside_sequential(make_run):
     page = Reader(render([make_run("a"), make_run("b", together=True, steps=1, algorithm="dgdmn")]))
     maps = [one["aria-label"] for one in page.named("svg") if one.get("class") == "map"]

@@ -140,3 +140,24 @@ def test_best_has_the_papers_learners_so_the_papers_joint_is_its_ceiling(make_ru
     assert bounds.floor.source == "plain NN with preset paper, run here"
     assert bounds.ceiling.source == "Joint with preset paper, run here"
     assert bounds.ceiling.value == dataset.entries[1].first.acc
+
+
+def test_joint_is_no_ceiling_where_a_prior_answers_too(table):
+    matrices = {("dgdmn", 0): keeps(4, 0.9), ("joint", 0): keeps(4, 0.85), ("nn", 0): forgets(4)}
+    found = table(matrices, options={"answers": "both"})["dgdmn"]
+    assert found.bounds.ceiling.source == (
+        "Joint, run here; a learner alone, so no ceiling where a prior answers too"
+    )
+    assert found.verdict == "Above Joint, which is a learner alone, so no ceiling where a prior answers too."
+
+
+def test_a_learner_alone_has_a_ceiling(table):
+    matrices = {("dgdmn", 0): keeps(4, 0.9), ("joint", 0): keeps(4, 0.85), ("nn", 0): forgets(4)}
+    found = table(matrices, options={"answers": "learner"})["dgdmn"]
+    assert found.bounds.ceiling.source == "Joint, run here"
+    assert found.verdict == "As good as learning everything together."
+
+
+def test_without_joint_nothing_is_said_of_it(table):
+    bounds = table({("dgdmn", 0): keeps(4, 0.75)}, options={"answers": "both"})["dgdmn"].bounds
+    assert bounds.ceiling.source == "no error at all: no Joint was run"

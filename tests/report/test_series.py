@@ -67,3 +67,37 @@ def test_the_papers_curves_are_found_by_dataset():
     assert series.published("tdigits", "average").name == "tdigits_avg_acc"
     assert series.published("tdigits", "last10").name == "tdigits_last10"
     assert series.published("mine", "average") is None
+
+
+def test_the_papers_times_are_told_in_ours(make_run):
+    options = {"dataset": "tdigits", "tasks": 40, "artefacts": "none"}
+    runs, _ = read_runs([make_run("a", **options), make_run("b", algorithm="dgr", **options)])
+    entries = datasets(runs)[0].entries
+    curve = series.published_time("tdigits", entries)
+    dgr = next(entry for entry in entries if entry.algorithm == "dgr")
+    assert curve.series["dgr"][-1] == pytest.approx(series.training_time(dgr)[-1])
+    assert curve.series["dgr"][-1] / curve.series["dgdmn"][-1] == pytest.approx(29051.724 / 8793.103)
+    only = [entry for entry in entries if entry is not dgr]
+    assert series.published_time("tdigits", only) is None, "there is nothing to scale by"
+    assert series.published_time("digits", entries) is None
+    begun, _ = read_runs([make_run("c", algorithm="dgr", **options, steps=3)])
+    assert series.published_time("tdigits", datasets(begun)[0].entries) is None, "the paper's is hidden there"
+
+
+def test_the_papers_resilience_stands_beside_what_learnt_together(make_run):
+    """Its LTM and NN were trained jointly: DGDMN and NN in sequence are something else."""
+    few = {"tasks": 3, "artefacts": "none"}
+    runs, _ = read_runs([
+        make_run("a", **few), make_run("b", algorithm="nn", **few), make_run("c", algorithm="dgr", **few),
+        make_run("d", algorithm="dgr", together=True, steps=1, **few),
+        make_run("e", algorithm="dgdmn", together=True, steps=1, **few),
+        make_run("f", algorithm="joint", together=True, steps=1, **few),
+        make_run("g", algorithm="dgr", together=True, steps=1, preset="best", **few),
+    ])  # fmt: skip
+    entries = datasets(runs)[0].entries
+    found = series.published_resilience(entries, "noise")
+    assert [(entry.first.name, name, curve.name) for entry, name, curve in found] == [
+        ("d", "ltm", "noise"),
+        ("f", "nn", "noise"),
+    ]
+    assert series.published_resilience([one for one in entries if not one.first.together], "noise") == []

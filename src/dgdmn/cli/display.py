@@ -6,7 +6,8 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,9 +19,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from dgdmn.experiments.spec import RunSpec
+from dgdmn.experiments.sweep import Failure
 from dgdmn.metrics import standard_error
 from dgdmn.paper import published
 from dgdmn.records import RunRecord
+from dgdmn.wording import duration
 
 _CROWDED = 8
 """More runs than a terminal has room for."""
@@ -91,8 +94,13 @@ class _Line:
 class Display:
     """Draws the runs while they go: bars in a terminal, a line for each task learnt elsewhere."""
 
-    def __init__(self, out: Path, specs: Sequence[RunSpec]) -> None:
+    def __init__(
+        self, out: Path, specs: Sequence[RunSpec], jobs: int, before: Mapping[RunSpec, float] | None = None
+    ) -> None:
+        """`jobs` runs go at a time; `before` says how many seconds runs took that were done."""
+        self._specs, self._jobs, self._before = specs, jobs, before or {}
         self._lines = {spec.name: _Line(out / spec.name, spec) for spec in specs}
+        self._failed: set[str] = set()
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
 
@@ -107,8 +115,9 @@ class Display:
         if self._live:
             self._live.stop()
 
-    def look(self) -> None:
+    def look(self, failures: Sequence[Failure] = ()) -> None:
         """Read what is new and show it."""
+        self._failed = {failure.run for failure in failures}
         for name, line in self._lines.items():
             for event in line.news():
                 line.take(event)
@@ -119,7 +128,7 @@ class Display:
 
     def _say(self, name: str, line: _Line, event: dict[str, Any]) -> None:
         left = line.seconds_left()
-        tail = f", about {_duration(left)} left" if left and line.done < 1 else ""
+        tail = f", about {duration(left)} left" if left and line.done < 1 else ""
         sys.stderr.write(
             f"{name}: task {event['step']}/{line.tasks} ({event['task']}) learnt, "
             f"accuracy on tasks seen {np.mean(line.seen(event)):.3f}, {line.done:.0%} done{tail}\n"
@@ -130,28 +139,42 @@ class Display:
         table = Table.grid(padding=(0, 1))
         crowded = len(self._lines) > _CROWDED  # then only what moves has a line
         for name, line in self._lines.items():
-            if crowded and not 0 < line.done < 1:
+            if crowded and (name in self._failed or not 0 < line.done < 1):
                 continue
-            left = line.seconds_left()
-            table.add_row(
-                name,
-                ProgressBar(total=1, completed=line.done, width=24),
-                f"{line.done:4.0%}",
-                f"{_duration(left)} left" if left is not None and line.done < 1 else "",
-            )
+            table.add_row(name, *_cells(line.done, line.seconds_left() if line.done < 1 else None))
             if 0 < line.done < 1:
                 what = (
                     f"  task {line.step}{f'/{line.tasks}' if line.tasks else ''}: {line.task} · {line.doing}"
                 )
                 table.add_row(what, ProgressBar(total=1, completed=line.part, width=24), "", "")
-        if crowded:
-            done = [line.done for line in self._lines.values()]
-            share = sum(done) / len(done)
-            bar = ProgressBar(total=1, completed=share, width=24)
-            table.add_row(
-                f"{sum(part >= 1 for part in done)} of {len(done)} runs done", bar, f"{share:4.0%}", ""
-            )
+        if crowded or len(self._lines) > self._jobs:
+            table.add_row(*self._all())
         return table
+
+    def _all(self) -> tuple[str, ProgressBar, str, str]:
+        """The row for all runs: where some wait, no run's own line says when the last will be done."""
+        lines = {name: line for name, line in self._lines.items() if name not in self._failed}
+        left = [line.seconds_left() or self._whole[name] * (1 - line.done) for name, line in lines.items()]
+        done = sum(line.done >= 1 for line in lines.values())
+        others = {"waiting": sum(line.began is None for line in lines.values()), "failed": len(self._failed)}
+        said = [
+            f"{done} of {len(self._lines)} runs done",
+            *(f"{n} {what}" for what, n in others.items() if n),
+        ]
+        share = sum(line.done for line in lines.values()) / len(self._lines)
+        return ", ".join(said), *_cells(share, max(sum(left) / self._jobs, *left, 0.0))
+
+    @cached_property
+    def _whole(self) -> dict[str, float]:
+        """Seconds that each run will take; first asked for when runs are starting, so that none waits for it."""
+        from dgdmn.experiments.forecast import seconds
+
+        return seconds(self._specs, self._before)
+
+
+def _cells(done: float, left: float | None) -> tuple[ProgressBar, str, str]:
+    bar = ProgressBar(total=1, completed=done, width=24)
+    return bar, f"{done:4.0%}", "" if left is None else f"{duration(left)} left"
 
 
 def print_results(out: Path, specs: Sequence[RunSpec]) -> None:
@@ -215,12 +238,6 @@ def _mean(summaries: Sequence[dict[str, Any]], key: str) -> str:
 
 def _minutes(summaries: Sequence[dict[str, Any]]) -> str:
     return f"{np.mean([summary['seconds'] for summary in summaries]) / 60:.1f}"
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "?"
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _listed(seeds: Any) -> str:

@@ -108,29 +108,46 @@ def _tasks(args: Learn, found: Arrays) -> list[tuple[str | None, Arrays]]:
 def _memory(args: Learn) -> tuple[ContinualClassifier, Notes]:
     """The memory there is, or a new one."""
     from dgdmn.algorithms import algorithm
-    from dgdmn.algorithms.saving import name_of
     from dgdmn.storage import holds_memory
 
     name = args.preset or "best"
     base = _preset(name)
-    chosen: str | Preset = name if args.options == base else args.options
     if args.options.samples_per_task != base.samples_per_task:
         raise UsageError("--samples-per-task is for `dgdmn run`; give a file with fewer rows")
-    wanted: dict[str, Any] = {"value_range": args.value_range, "random_state": args.seed}
     if not holds_memory(args.memory):
-        wanted |= {"random_state": args.seed or 0, "threads": args.threads or None}
-        return algorithm(args.algorithm or "dgdmn")(chosen, **wanted), Notes()
+        chosen = name if args.options == base else args.options
+        kind, threads = algorithm(args.algorithm or "dgdmn"), args.threads or None
+        new = kind(chosen, value_range=args.value_range, random_state=args.seed or 0, threads=threads)
+        return new, Notes()
     model, notes = opened(args.memory, args.threads)
-    wanted |= {"algorithm": args.algorithm or None}
-    wanted |= {"preset": chosen if args.preset or chosen != "best" else None}
-    has = {**model.get_params(deep=False), "algorithm": name_of(type(model))}
-    for what, value in wanted.items():
-        if value is not None and value != has[what]:
-            option = "seed" if what == "random_state" else what.replace("_", " ")
-            raise UsageError(
-                f"{args.memory} was made with another {option}; leave it out, or make a new memory"
-            )
+    _check_same(args, base, model)
     return model, notes
+
+
+def _check_same(args: Learn, base: Preset, model: ContinualClassifier) -> None:
+    """Refuse what is given and is not what the memory was made with."""
+    from dgdmn.algorithms.saving import name_of
+
+    parameters = model.get_params(deep=False)
+    made = {**parameters, **vars(model.learnt_.options)}
+    made |= {"algorithm": name_of(type(model)), "seed": parameters["random_state"]}
+    given = {key: getattr(args, key) for key in ("algorithm", "preset", "seed", "value_range")}
+    given |= {key: value for key, value in vars(args.options).items() if value != getattr(base, key)}
+    wanted = given
+    if args.preset and isinstance(made["preset"], Preset):  # nameless: its values are compared
+        wanted = {**given, **vars(args.options), "preset": ""}
+    for key, value in wanted.items():
+        if value not in (None, "") and value != made[key]:
+            raise UsageError(
+                f"{args.memory} was made with {_typed(key, made[key])}, not {_typed(key, value)}; "
+                f"leave {_typed(key if key in given else 'preset')} out, or make a new memory"
+            )
+
+
+def _typed(option: str, value: Any = ()) -> str:
+    """An option as it is typed."""
+    words = value if isinstance(value, tuple) else (value,)
+    return " ".join([f"--{option.replace('_', '-')}", *map(str, words)])
 
 
 def _learn(model: ContinualClassifier, notes: Notes, task: str | None, rows: Arrays) -> str:

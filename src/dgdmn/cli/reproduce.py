@@ -81,7 +81,7 @@ def _run(targets: Sequence[Target], args: Reproduce) -> list[Failure]:
 
         jobs = args.jobs or cores()
         specs = ordered(specs, jobs)
-        with Display(args.out, specs) as display:
+        with Display(args.out, specs, jobs, _before(args)) as display:
             failures += run_all(specs, args.out, jobs, display.look)
     return failures + _without_artefacts(targets, args)
 
@@ -282,8 +282,15 @@ def _seconds_left(missing: Sequence[RunSpec], args: Reproduce) -> dict[str, floa
     """By run that is not done, what is left of it."""
     if not missing:
         return {}
-    from dgdmn.experiments.catalogue import TARGETS, result
     from dgdmn.experiments.forecast import seconds
+
+    whole = seconds(missing, _before(args))
+    return {spec.name: whole[spec.name] * (1 - _share_done(args.out / spec.name)) for spec in missing}
+
+
+def _before(args: Reproduce) -> dict[RunSpec, float]:
+    """Seconds that the runs of all targets took, where they are done."""
+    from dgdmn.experiments.catalogue import TARGETS, result
     from dgdmn.experiments.target import unique
 
     before = {}
@@ -291,8 +298,7 @@ def _seconds_left(missing: Sequence[RunSpec], args: Reproduce) -> dict[str, floa
         record = result(spec, args.results) or result(spec, args.out)
         if record is not None and record.summary:
             before[spec] = float(record.summary["seconds"])
-    whole = seconds(missing, before)
-    return {spec.name: whole[spec.name] * (1 - _share_done(args.out / spec.name)) for spec in missing}
+    return before
 
 
 def _share_done(directory: Path) -> float:

@@ -31,7 +31,7 @@ def main(arguments: list[str], debug: bool = False) -> int:
     from dgdmn.experiments.sweep import run_all
     from dgdmn.records import RunRecord
 
-    failures, failed = [], set()
+    failures, failed, jobs = [], set(), args.jobs or cores()
     for out in dict.fromkeys(run.resolve().parent for run in args.runs):
         records = [RunRecord.read(run.resolve()) for run in args.runs if run.resolve().parent == out]
         specs = [RunSpec.of(record) for record in records]
@@ -41,8 +41,8 @@ def main(arguments: list[str], debug: bool = False) -> int:
                     f"{record.directory} was renamed; its run is called {spec.name}: name it so again"
                 )
         unfinished = [spec for spec, record in zip(specs, records, strict=True) if not record.complete]
-        with Display(out, unfinished) as display:
-            failures += run_all(unfinished, out, args.jobs or cores(), display.look)
+        with Display(out, unfinished, jobs) as display:
+            failures += run_all(unfinished, out, jobs, display.look)
         failed |= {failure.run for failure in failures}
         print_results(out, [spec for spec in specs if spec.name not in failed])
     return report(failures, debug)

@@ -75,9 +75,14 @@ def main(arguments: list[str], debug: bool = False) -> int:
 
     args = _with_data(args)
     specs = _specs(args)
-    unfinished = [spec for spec in specs if not ((record := recorded(spec, args.out)) and record.complete)]
-    with Display(args.out, unfinished) as display:
-        failures = run_all(ordered(unfinished, _jobs(args)), args.out, _jobs(args), display.look)
+    before = {
+        spec: float((record.summary or {})["seconds"])
+        for spec in specs
+        if (record := recorded(spec, args.out)) and record.complete
+    }
+    unfinished, jobs = [spec for spec in specs if spec not in before], _jobs(args)
+    with Display(args.out, unfinished, jobs, before) as display:
+        failures = run_all(ordered(unfinished, jobs), args.out, jobs, display.look)
     failed = {failure.run for failure in failures}
     done = [spec for spec in specs if spec.name not in failed]
     print_results(args.out, done)
@@ -127,16 +132,22 @@ def parse(kind: type[Arguments], arguments: list[str], program: str, **options: 
     except SystemExit as error:
         if not error.code:
             raise
-        raise UsageError(_in_one_line(complaint.getvalue(), program)) from error
+        raise UsageError(_in_one_line(complaint.getvalue(), arguments, program)) from error
 
 
-def _in_one_line(box: str, program: str) -> str:
-    """tyro's complaint without its frame: what is wrong, and which options were perhaps meant."""
-    lines = [line.strip(" │╭╰╮╯─") for line in box.splitlines()]
-    said = [line for line in lines if line and not line.startswith(("For full helptext", "Perhaps"))]
-    what = next((line for line in said[1:] if not line.startswith("--")), said[0] if said else "wrong usage")
-    meant = dict.fromkeys(line.split()[0] for line in said if line.startswith("--"))
-    hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
+def _in_one_line(box: str, arguments: list[str], program: str) -> str:
+    """tyro's complaint without its frame: what is wrong, and what is expected or was perhaps meant."""
+    lines = [line.strip(" │╭╰╮╯─") for line in box.splitlines()][1:]  # the first is the title
+    texts = itertools.groupby(lines, lambda line: line.strip("-") != "")  # without UTF-8 a rule is of dashes
+    parts = [list(part) for text, part in texts if text]
+    what = " ".join(parts[0]).rstrip(" .:") if parts else "wrong usage"
+    below = list(itertools.chain(*parts[1:]))
+    if "Argument helptext:" in below:  # of the option whose value is wrong
+        hint = f" (expected {below[below.index('Argument helptext:') + 1]})"
+    else:
+        options = dict.fromkeys(line.split()[0] for line in below if line.startswith("--"))
+        meant = [option for option in options if option not in arguments]
+        hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
     return f"{what}{hint}; {program} --help lists the options"
 
 

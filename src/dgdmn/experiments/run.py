@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import os
 import platform
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +23,7 @@ from dgdmn.errors import UsageError
 from dgdmn.events import EpochDone, Event, SleepEnded
 from dgdmn.experiments.artefacts import Artefacts
 from dgdmn.experiments.checkpoint import EVERY, Checkpoints, Progress
+from dgdmn.experiments.peak import forget_peak, peak_mb
 from dgdmn.experiments.plan import cost, planned_epochs
 from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, Recognised, StepEnded, joined, learn_stream
 from dgdmn.experiments.spec import RunSpec, recorded
@@ -44,6 +43,7 @@ def execute(
     A checkpoint is saved about `every` so many seconds, at an epoch's end. When `stop` says so, the
     epoch is finished and saved, and `Interrupted` raised.
     """
+    forget_peak()
     directory = out / spec.name
     validation = VALIDATION if spec.evaluate_on == "validation" else 0.0
     stream = streams.load(spec.dataset, seed=spec.seed, validation=validation)
@@ -218,7 +218,7 @@ class _Run:
             "memory_bytes": self.model.memory_bytes(),
             "exemplar_bytes": self.model.exemplar_bytes(),
             "sleeps": self.count.sleeps,
-            "peak_rss_mb": _peak_rss_mb(),
+            "peak_rss_mb": peak_mb(),
             "evaluated_on": self.spec.evaluate_on,
             "note": self.stream.note,
         }
@@ -242,11 +242,6 @@ def _config(spec: RunSpec, stream: TaskStream) -> dict[str, Any]:
         },
         "machine": {"system": platform.system(), "cpu": platform.machine(), "cores": os.cpu_count()},
     }
-
-
-def _peak_rss_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def _snake(name: str) -> str:

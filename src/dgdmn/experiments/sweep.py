@@ -33,11 +33,16 @@ class Failure:
 
 
 def run_all(
-    specs: Sequence[RunSpec], out: Path, jobs: int, look: Callable[[], None], every: float = 0.2
+    specs: Sequence[RunSpec],
+    out: Path,
+    jobs: int,
+    look: Callable[[Sequence[Failure]], None],
+    every: float = 0.2,
 ) -> list[Failure]:
     """Do the runs, at most `jobs` at a time; a failed one does not stop the others.
 
-    The runs write their directories; `look` is called again and again so that somebody can read them.
+    The runs write their directories; `look` is called again and again so that somebody can read them, and
+    is told which have failed.
     """
     waiting, going, failures = list(specs), list[_Child](), list[Failure]()
     try:
@@ -45,7 +50,7 @@ def run_all(
             while waiting and len(going) < jobs:
                 going.append(_Child(waiting.pop(0), out))
             time.sleep(every)
-            look()
+            look(failures)
             for child in [child for child in going if child.ended()]:
                 going.remove(child)
                 failures += child.failures()
@@ -54,7 +59,7 @@ def run_all(
             child.ask_to_stop()
         for child in going:
             child.wait()
-    look()
+    look(failures)
     return failures
 
 

@@ -1,7 +1,7 @@
 """What one option is worth: runs with a single option changed, beside the same runs without the change."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dgdmn.report.colours import rank
@@ -42,6 +42,20 @@ class Ablation:
     def bwt(self) -> list[float]:
         """BWT of each seed, changed."""
         return [changed.bwt for changed, _ in self.pairs]
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Mean training time without the change, and with it."""
+        return self._means(lambda run: run.number("train_seconds"))
+
+    @property
+    def bytes(self) -> tuple[float, float]:
+        """Mean bytes of the memory without the change, and with it."""
+        return self._means(lambda run: run.memory_bytes)
+
+    def _means(self, value: Callable[[Run], float]) -> tuple[float, float]:
+        changed, whole = (mean_and_error(list(map(value, runs)))[0] for runs in zip(*self.pairs, strict=True))
+        return whole, changed
 
     @property
     def differences(self) -> list[float]:

@@ -67,11 +67,12 @@ class Resilience:
     """Accuracy on spoilt test samples."""
 
     noise: tuple[float, ...]
+    """Standard deviations of noise that is not clipped; empty where an older version clipped it."""
     noise_accuracy: tuple[float, ...]
     occlusion: tuple[float, ...]
     occlusion_accuracy: tuple[float, ...]
     corrupted: Array
-    """Spoilt pictures; may be empty."""
+    """Spoilt pictures, their noise clipped; may be empty."""
     restored: Array
     """What the memory makes of them; as many."""
 
@@ -147,8 +148,9 @@ def resilience(run: Run) -> tuple[Resilience | None, list[str]]:
         arrays = read_artefact(run, "resilience")
         if not arrays:
             return None, []
-        # The paper did not clip its noise: docs/decisions/resilience.md.
-        noise, noisy = _curve(arrays, "noise", "_unclipped" if "noise_accuracy_unclipped" in arrays else "")
+        # The paper did not clip its noise (docs/decisions/resilience.md), and clipped curves do not compare with it.
+        unclipped = "noise_accuracy_unclipped" in arrays
+        noise, noisy = _curve(arrays, "noise", "_unclipped") if unclipped else ((), ())
         occlusion, occluded = _curve(arrays, "occlusion")
         none = np.zeros((0, 1, 1), np.uint8)
         spoilt, restored = (_pictures(arrays.get(name, none)) for name in ("corrupted", "restored"))

@@ -16,6 +16,9 @@ from dgdmn.report.colours import display_name, rank
 from dgdmn.report.runs import Run
 from dgdmn.report.words import listed, plain
 
+TOGETHER = "all tasks together"
+"""The setting of a run with all tasks at once."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -122,7 +125,7 @@ def setting(run: Run) -> tuple[str, ...]:
     parts = [f"preset {run.preset}"] if run.preset != "paper" else []
     parts += [f"{key} {plain(value)}" for key, value in sorted(_changes(run).items())]
     parts += [f"tasks {listed(run.revise)} revised"] if run.revise else []
-    parts += ["all tasks together"] if run.together else []
+    parts += [TOGETHER] if run.together else []
     parts += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
     return tuple(parts)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,17 +59,29 @@ def find_bounds(dataset: Dataset, entries: Sequence[Entry]) -> Bounds:
     """Floor: plain NN if it was run, else the paper's, else 1/T. Ceiling: Joint if it was run, else the paper's or 1.
 
     Where a setting has neither, those of the runs that neither revise nor learn together stand in, if all else
-    is the same; and those of `paper` for `best`, which has the same learners.
+    is the same; and those of `paper` for `best`, which has the same learners. Where a prior answers beside the
+    learner, Joint, a learner alone, is no ceiling, and its source says so.
     """
     first = entries[0].first
     plain = [entry for entry in dataset.entries if _stands_in(entry.first, first)]
     by_name = {entry.algorithm: entry for entry in (*plain, *entries) if entry.ended}
-    floor, ceiling = _published_floor(first), _published_ceiling(first.dataset)
+    floor, joint = _published_floor(first), _published_joint(first.dataset)
     if "nn" in by_name:
         floor = _run_here("plain NN", by_name["nn"], first)
     if "joint" in by_name:
-        ceiling = _run_here("Joint", by_name["joint"], first)
-    return Bounds(floor, ceiling)
+        joint = _run_here("Joint", by_name["joint"], first)
+    if joint and any(map(_prior_answers, entries)):
+        joint = replace(joint, source=f"{joint.source}; a learner alone, {_NO_CEILING}")
+    return Bounds(floor, joint or Bound(1.0, "no error at all: no Joint was run"))
+
+
+_NO_CEILING = "so no ceiling where a prior answers too"
+
+
+def _prior_answers(entry: Entry) -> bool:
+    """Whether the learner does not answer alone; networks without a generator know no such option."""
+    generative = entry.algorithm.startswith("dgdmn") or entry.algorithm == "dgr"
+    return generative and entry.first.options.get("answers") == "both"
 
 
 def _run_here(name: str, entry: Entry, other: Run) -> Bound:
@@ -91,12 +103,12 @@ def _published_floor(run: Run) -> Bound:
     return Bound(1 / tasks, f"1/{tasks}: one task known of {tasks}")
 
 
-def _published_ceiling(dataset: str) -> Bound:
+def _published_joint(dataset: str) -> Bound | None:
     name = f"{dataset}_avg_v1"
     joint = paper.curve(name).series.get("joint") if name in paper.curve_names() else None
     if joint and math.isfinite(joint[-1]):
         return Bound(min(joint[-1], 1.0), "the paper's joint training")
-    return Bound(1.0, "no error at all: no Joint was run")
+    return None
 
 
 def _result(entry: Entry, bounds: Bounds) -> Result:
@@ -126,6 +138,8 @@ def verdict(entry: Entry, bounds: Bounds) -> str:
         return (
             f"It hardly learns ({ratio(learnt, 2)} right after a task), so its BWT looks better than it is."
         )
+    if _prior_answers(entry) and acc > bounds.ceiling.value:
+        return f"Above Joint, which is a learner alone, {_NO_CEILING}."
     return _between(entry.algorithm, acc, bounds)
 
 

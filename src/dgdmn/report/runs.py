@@ -116,6 +116,15 @@ class Run:
         value = (self.record.summary or {}).get(field)
         return float(value) if isinstance(value, int | float) and abs(value) < 1e18 else math.nan
 
+    @property
+    def memory_bytes(self) -> float:
+        """Bytes that the memory takes; NaN where they were not counted, or not as they are now.
+
+        A dual memory was once counted without its task memories, when summaries did not have their steps yet.
+        """
+        older = self.algorithm.startswith("dgdmn") and math.isnan(self.number("steps_trained"))
+        return math.nan if older else self.number("memory_bytes")
+
     def text(self, field: str) -> str:
         """A text of config.json; empty where there is none."""
         return _text(self.record.config.get(field))

@@ -1,11 +1,13 @@
 """The curves of the paper's figures, from runs: what the page and the files both draw."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dgdmn import metrics, paper
-from dgdmn.report.entries import Entry, mean_curve
+from dgdmn.report.entries import TOGETHER, Entry, mean_curve
 from dgdmn.report.runs import Run
 
 MOST_LINES = 50
@@ -78,6 +80,33 @@ def sleeps(entry: Entry) -> tuple[int, ...]:
 
 
 _PUBLISHED = {"average": ("{}_avg_v1", "{}_avg_acc"), "last10": ("{}_last10",), "time": ("{}_time_s",)}
+
+
+JOINTLY = {"ltm": "dgr", "nn": "joint"}
+"""The paper's series under noise and occlusion, and the algorithm that is the same, trained with all tasks together."""
+
+
+def published_resilience(entries: Sequence[Entry], kind: str) -> list[tuple[Entry, str, paper.Curve]]:
+    """The paper's series under `noise` or `occlusion`, each beside the entry that it can be compared with."""
+    together = {
+        entry.algorithm: entry
+        for entry in entries
+        if entry.first.dataset == "digits" and entry.setting == TOGETHER
+    }
+    return [
+        (together[name], series, paper.curve(kind)) for series, name in JOINTLY.items() if name in together
+    ]
+
+
+def published_time(dataset: str, entries: Sequence[Entry]) -> paper.Curve | None:
+    """The paper's training times in seconds of our machine: DGR's last is ours; None where that is not known."""
+    curve = published(dataset, "time")
+    ours = [training_time(entry) for entry in entries if entry.algorithm == "dgr" and not entry.setting]
+    if curve is None or not ours or not 0 < len(ours[0]) <= len(curve.x):
+        return None
+    scale = ours[0][-1] / curve.series["dgr"][len(ours[0]) - 1]
+    scaled = {name: tuple(scale * value for value in values) for name, values in curve.series.items()}
+    return replace(curve, series=scaled) if 0 < scale < math.inf else None
 
 
 def published(dataset: str, what: str) -> paper.Curve | None:

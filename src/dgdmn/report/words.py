@@ -34,6 +34,15 @@ def percent(value: float) -> str:
     return f"{value * 100:.0f} %" if math.isfinite(value) else "–"
 
 
+def seconds(value: float) -> str:
+    """A time to compare with another, so not in minutes.
+
+    >>> seconds(1234.5), seconds(float("nan"))
+    ('1,234 s', '–')
+    """
+    return f"{value:,.0f} s" if math.isfinite(value) else "–"
+
+
 def sentence(text: str) -> str:
     """With a capital letter at its beginning, the rest as it is.
 

@@ -10,11 +10,16 @@ import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from dgdmn.report.colours import CLASSES, look
 from dgdmn.report.entries import Entry
 
+PAPER = "the paper's"
+"""What the legend calls the paper's values."""
+DOTS: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 6, "alpha": 0.35}
+"""How they are drawn."""
 WIDTH, HEIGHT = 2.3, 1.9
 """Size of a panel, inches: three beside each other fill a page of 7 inches."""
 
@@ -93,7 +98,7 @@ def styled(algorithm: str, *, variant: bool = False, best: bool = False) -> dict
 
 def draw_published(axes: Axes, algorithm: str, x: Sequence[float], y: Sequence[float]) -> None:
     """The paper's values: faint points."""
-    axes.plot(x, y, linestyle="none", marker=".", alpha=0.35, color=look(algorithm).light)
+    axes.plot(x, y, label=PAPER, color=look(algorithm).light, **DOTS)
 
 
 def class_colour(number: int) -> str:
@@ -107,6 +112,8 @@ def add_legend(figure: Figure, axes: Sequence[Axes], *, most: int = 40) -> None:
     for one in axes:
         handles, labels = one.get_legend_handles_labels()
         named |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in named}
+    if named.pop(PAPER, None):
+        named[PAPER] = Line2D([], [], color="black", **DOTS)  # last, and in no algorithm's colour
     if 0 < len(named) <= most:
         widest = max(map(len, named))
         across = max(1, min(len(named), 7, int(figure.get_figwidth() * 14 / (widest + 8))))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dgdmn import paper
 from dgdmn.report import series
 from dgdmn.report.entries import Dataset, Entry, datasets
 from dgdmn.report.figures.canvas import accuracy_axes, add_legend, draw, draw_published, panels
@@ -22,7 +23,7 @@ def forgetting_curves(runs: Sequence[Run]) -> Figure | None:
         return None
     figure, axes = panels(len(parts), 2, size=(3.4, 2.4))
     for dataset, one in zip(parts, axes, strict=True):
-        _compare(one, dataset, "average", series.forgetting)
+        _compare(one, dataset, series.published(dataset.name, "average"), series.forgetting)
         accuracy_axes(one, short(dataset_name(dataset.name), 40), _steps(dataset), y_label="average accuracy")
     add_legend(figure, axes)
     return figure
@@ -35,12 +36,18 @@ def long_stream(runs: Sequence[Run]) -> Figure | None:
         return None
     dataset = parts[0]
     figure, axes = panels(3)
-    _compare(axes[0], dataset, "average", series.forgetting)
-    _compare(axes[1], dataset, "last10", lambda entry: series.forgetting(entry, last=10))
-    _compare(axes[2], dataset, "time", series.training_time)
+    average, last, time = (
+        series.published(dataset.name, "average"),
+        series.published(dataset.name, "last10"),
+        series.published_time(dataset.name, dataset.sequential),
+    )
+    _compare(axes[0], dataset, average, series.forgetting)
+    _compare(axes[1], dataset, last, lambda entry: series.forgetting(entry, last=10))
+    _compare(axes[2], dataset, time, series.training_time)
     accuracy_axes(axes[0], "tasks seen so far", _steps(dataset))
     accuracy_axes(axes[1], "last 10 tasks seen", _steps(dataset))
-    axes[2].set(title="training time", xlabel="tasks seen", ylabel="seconds")
+    scaled = "\n(dots scaled to our DGR's last)" if time else ""
+    axes[2].set(title=f"training time{scaled}", xlabel="tasks seen", ylabel="seconds")
     add_legend(figure, axes)
     return figure
 
@@ -49,13 +56,15 @@ def _steps(dataset: Dataset) -> int:
     return max(len(run.accuracy) for entry in dataset.sequential for run in entry.runs)
 
 
-def _compare(axes: Axes, dataset: Dataset, what: str, values: Callable[[Entry], tuple[float, ...]]) -> None:
+def _compare(
+    axes: Axes, dataset: Dataset, curve: paper.Curve | None, values: Callable[[Entry], tuple[float, ...]]
+) -> None:
     for entry in dataset.sequential:
         y = values(entry)
         draw(axes, entry, range(1, len(y) + 1), y)
-    curve = series.published(dataset.name, what)
+    if curve is None:
+        return
     plain = {entry.algorithm for entry in dataset.sequential if not entry.setting}
-    for name, y in curve.series.items() if curve else ():
-        # seconds of another machine say nothing about ours
-        if name in plain and what != "time":
-            draw_published(axes, name, curve.x if curve else (), y)
+    for name, y in curve.series.items():
+        if name in plain:
+            draw_published(axes, name, curve.x, y)

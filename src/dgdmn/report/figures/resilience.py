@@ -4,15 +4,12 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from dgdmn import paper
-from dgdmn.report import artefacts
+from dgdmn.report import artefacts, series
 from dgdmn.report.entries import Entry, datasets, mean_curve
 from dgdmn.report.figures.canvas import add_legend, draw, draw_published, panels
 from dgdmn.report.runs import Run
 
-PUBLISHED = {"nn": "nn", "ltm": "dgdmn"}
-"""The paper's series and the algorithm whose colour they have."""
-KINDS = {"noise": "standard deviation of noise", "occlusion": "occlusion factor"}
+KINDS = {"noise": "standard deviation of noise, not clipped", "occlusion": "occlusion factor"}
 
 
 def resilience_curves(runs: Sequence[Run]) -> Figure | None:
@@ -26,10 +23,8 @@ def resilience_curves(runs: Sequence[Run]) -> Figure | None:
     for kind, one in zip(shown, axes, strict=True):
         for entry, x, y in curves[kind]:
             draw(one, entry, x, y)
-        if runs[0].dataset == "digits":
-            curve = paper.curve(kind)
-            for name, values in curve.series.items():
-                draw_published(one, PUBLISHED[name], curve.x, values)
+        for entry, name, curve in series.published_resilience([entry for entry, *_ in curves[kind]], kind):
+            draw_published(one, entry.algorithm, curve.x, curve.series[name])
         one.set(xlabel=KINDS[kind], ylabel="accuracy", ylim=(-0.03, 1.03))
     add_legend(figure, axes)
     return figure

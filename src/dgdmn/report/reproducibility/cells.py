@@ -9,8 +9,8 @@ from dgdmn import paper
 from dgdmn.report.colours import display_name
 from dgdmn.report.reproducibility.goals import BASELINES, DATASETS
 from dgdmn.report.reproducibility.numbers import Shelf, acc, bwt, mean, said, short, table, values
-from dgdmn.report.reproducibility.reasons import reason
-from dgdmn.report.reproducibility.verdicts import LEAST, Verdict, judge
+from dgdmn.report.reproducibility.reasons import below
+from dgdmn.report.reproducibility.verdicts import Verdict, judge
 from dgdmn.report.words import dataset_name
 
 Metric = Literal["acc", "bwt"]
@@ -24,7 +24,6 @@ HARDLY = 0.85
 class Cell:
     """One number of a table."""
 
-    metric: Metric
     dataset: str
     algorithm: str
     ours: tuple[float, ...]
@@ -43,19 +42,12 @@ class Cell:
         """What people call it."""
         return f"{display_name(self.algorithm)} on {dataset_name(self.dataset)}"
 
-    @property
-    def lower(self) -> bool:
-        """Whether ours is below the paper's by more than the rule, or one run may, forgive."""
-        kind = self.verdict.kind
-        return kind == "differs" or (kind == "single run" and self.verdict.difference < -LEAST)
-
 
 def cell(shelf: Shelf, metric: Metric, dataset: str, algorithm: str) -> Cell:
     """Ours and the paper's."""
     found = shelf.find(dataset, algorithm)
     published = paper.published(algorithm, dataset)
     return Cell(
-        metric,
         dataset,
         algorithm,
         tuple(values(found, acc if metric == "acc" else bwt)),
@@ -69,8 +61,12 @@ def metric_table(shelf: Shelf, metric: Metric) -> str:
     cells = [[cell(shelf, metric, dataset, name) for dataset in DATASETS] for name in ROWS]
     head = ["", *(dataset_name(dataset) + ("¹" if dataset == "shapes" else "") for dataset in DATASETS)]
     body = table(head, [[display_name(row[0].algorithm), *map(_text, row)] for row in cells])
-    flat = [one for row in cells for one in row]
-    parts = [body, _shapes_note(shelf), _differences(flat)]
+    compared = (
+        (one.name, one.ours, one.published, (metric, one.dataset, one.algorithm))
+        for row in cells
+        for one in row
+    )
+    parts = [body, _shapes_note(shelf), below(compared)]
     if metric == "bwt":
         parts.append(_never_learnt(shelf))
     return "\n\n".join(part for part in parts if part)
@@ -89,16 +85,6 @@ def _shapes_note(shelf: Shelf) -> str:
     )
     said_so = "; ".join(notes) or "no run yet, so nothing to say of its data"
     return f"¹ Shapes: {said_so}. Joint, on the same data, is its ceiling."
-
-
-def _differences(cells: list[Cell]) -> str:
-    lines = [
-        f"- {one.name}, {short(mean(one.ours))} against {short(one.published)} ({one.verdict}). "
-        f"{reason(one.metric, one.dataset, one.algorithm, single=len(one.ours) == 1)}"
-        for one in cells
-        if one.lower
-    ]
-    return "Below the paper's:\n\n" + "\n".join(lines) if lines else ""
 
 
 def published_learnt(algorithm: str, dataset: str) -> float | None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from dgdmn import metrics, paper
 from dgdmn.report.colours import display_name, rank
+from dgdmn.report.entries import TOGETHER
 from dgdmn.report.reproducibility.beyond import resilience_table, stream_tables
 from dgdmn.report.reproducibility.cells import metric_table
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.goals import at_strength, dual_minus_single, last_ten, train_seconds
 from dgdmn.report.reproducibility.numbers import (
-    TOGETHER,
     Shelf,
     acc,
     bwt,
@@ -23,7 +23,9 @@ from dgdmn.report.reproducibility.numbers import (
     table,
     values,
 )
+from dgdmn.report.reproducibility.reasons import below
 from dgdmn.report.reproducibility.verdicts import judge
+from dgdmn.report.series import JOINTLY
 from dgdmn.report.words import dataset_name
 from dgdmn.wording import duration
 
@@ -32,48 +34,56 @@ Numbers = Callable[[Shelf], str]
 
 def long_stream(shelf: Shelf) -> str:
     """TDigits at task 40."""
-    measures: tuple[tuple[str, Callable[[Result], float], str], ...] = (
-        ("accuracy on all tasks", acc, "tdigits_avg_acc"),
-        ("accuracy on the last 10", last_ten, "tdigits_last10"),
+    measures: tuple[tuple[str, Callable[[Result], float], str, str], ...] = (
+        ("accuracy on all tasks", acc, "tdigits_avg_acc", "acc"),
+        ("accuracy on the last 10", last_ten, "tdigits_last10", "last10"),
     )
-    rows = []
+    rows, compared = [], []
     for name in ("dgr", "dgdmn"):
         found = shelf.find("tdigits", name)
-        for what, value, curve in measures:
+        for what, value, curve, key in measures:
             ours, theirs = values(found, value), paper.curve(curve).series[name][-1]
+            compared.append((f"{display_name(name)}, {what}", ours, theirs, (key, "tdigits", name)))
             rows.append([display_name(name), what, said(ours), short(theirs), str(judge(ours, theirs))])
         taken = values(found, train_seconds)
         seconds = f"{mean(taken):,.0f} s" if taken else "–"
         theirs = paper.tdigits_seconds()[name]
         rows.append([display_name(name), "training time", seconds, f"{theirs:,.0f} s", "another machine"])
-    return table(["", "at task 40", "ours", "the paper's", "verdict"], rows)
+    return _explained(table(["", "at task 40", "ours", "the paper's", "verdict"], rows), below(compared))
+
+
+def _explained(*parts: str) -> str:
+    """A table and what is said of it, if anything is."""
+    return "\n\n".join(part for part in parts if part)
 
 
 def resilience(shelf: Shelf) -> str:
     """Accuracy under each strength of noise and occlusion."""
-    series = (
-        ("LTM", "ltm", shelf.find("digits", "dgr", TOGETHER)),
-        ("NN", "nn", shelf.find("digits", "joint", TOGETHER)),
-    )
+    series = {name: shelf.find("digits", algorithm, TOGETHER) for name, algorithm in JOINTLY.items()}
     kinds = (
         ("noise, not clipped", "noise_accuracy_unclipped"),
         ("noise, clipped", "noise_accuracy"),
         ("occlusion", "occlusion_accuracy"),
     )
-    rows = []
+    rows, compared = [], []
     for kind, field in kinds:
         curve = paper.curve(field.split("_")[0])
         for place, strength in enumerate(curve.x):
             cells = [f"{kind} {short(strength, 2)}"]
-            for _, name, found in series:
+            for name, found in series.items():
                 ours, theirs = at_strength(found, field, strength), curve.series[name][place]
+                verdict = ""
                 # the paper did not clip, so there is nothing to judge a clipped one by
-                verdict = "" if field == "noise_accuracy" or not ours else f"; {judge(ours, theirs)}"
+                if ours and field != "noise_accuracy":
+                    verdict = f"; {judge(ours, theirs)}"
+                    key = (curve.name, "digits", name)
+                    compared.append((f"{name.upper()}, {cells[0]}", ours, theirs, key))
                 cells.append(
                     f"{f'**{said(ours)}**' if ours else 'not run yet'}; paper {short(theirs)}{verdict}"
                 )
             rows.append(cells)
-    return table(["", *(label for label, *_ in series)], rows)
+    pictures = "The digits that are shown with what the LTM makes of them have clipped noise."
+    return _explained(table(["", *map(str.upper, series)], rows), below(compared), pictures)
 
 
 def revision(shelf: Shelf) -> str:
@@ -94,25 +104,29 @@ def _change(found: Sequence[Result], columns: Sequence[int]) -> str:
 
 def recognition(shelf: Shelf) -> str:
     """Without descriptors, beside with them and the paper's; and how often recognition was right."""
-    rows = []
+    rows, compared = [], []
     for name in ("dgdmn-recog", "dgdmn"):
         found, published = shelf.find("digits", name), paper.published(name, "digits")
         cells = [display_name(name)]
         assert published is not None
-        for value, theirs in ((acc, published.acc), (bwt, published.bwt)):
-            ours = values(found, value)
+        for value, metric in ((acc, "acc"), (bwt, "bwt")):
+            ours, theirs = values(found, value), getattr(published, metric)
+            compared.append(
+                (f"{display_name(name)}, {metric.upper()}", ours, theirs, (metric, "digits", name))
+            )
             cells += [said(ours), short(theirs), str(judge(ours, theirs))]
         rows.append(cells)
     told = [
         one.extra["recognised"] for one in shelf.find("digits", "dgdmn-recog") if one.extra.get("recognised")
     ]
-    counted = "".join(
-        f"\n\nSeed {number}: of {one['met']} cases of a task met, the memory that holds it answered in "
+    counted = "\n\n".join(
+        f"Seed {number}: of {one['met']} cases of a task met, the memory that holds it answered in "
         f"{one['answered_by_the_right_memory']}; of {one['not_met']} cases of a task not yet met, "
         f"{one['marked_unknown']} were unknown to every memory."
         for number, one in enumerate(told)
     )
-    return table(["", "ACC", "paper's", "verdict", "BWT", "paper's", "verdict"], rows) + counted
+    head = ["", "ACC", "paper's", "verdict", "BWT", "paper's", "verdict"]
+    return _explained(table(head, rows), below(compared), counted)
 
 
 def dreams(shelf: Shelf) -> str:

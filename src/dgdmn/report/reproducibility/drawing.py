@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from dgdmn import paper
 from dgdmn.disk import os_errors, replace
 from dgdmn.report.colours import look
-from dgdmn.report.entries import datasets
+from dgdmn.report.entries import TOGETHER, datasets
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.goals import at_strength
-from dgdmn.report.reproducibility.numbers import BEST, TOGETHER, Shelf, mean
+from dgdmn.report.reproducibility.numbers import BEST, Shelf, mean
 from dgdmn.report.runs import Run
+from dgdmn.report.series import JOINTLY
 
 if TYPE_CHECKING:  # matplotlib waits until a figure is asked for
     from matplotlib.figure import Figure
@@ -100,8 +101,6 @@ KINDS = (
     ("noise", "noise_accuracy_unclipped", "standard deviation of noise, not clipped"),
     ("occlusion", "occlusion_accuracy", "occlusion factor"),
 )
-SERIES = (("LTM", "ltm", "dgr"), ("NN", "nn", "joint"))
-"""Our name, the paper's, and the algorithm that is trained with all tasks together."""
 
 
 def _resilience_beyond(results: Sequence[Result]) -> Figure | None:
@@ -125,10 +124,12 @@ def resilience_figure(shelf: Shelf, *, beyond: bool = False) -> Figure | None:
     figure, axes = panels(len(KINDS), 2, size=(3.4, 2.4))
     for (curve_name, field, label), one in zip(KINDS, axes, strict=True):
         curve = paper.curve(curve_name)
-        for name, published, algorithm in SERIES:
+        for name, algorithm in JOINTLY.items():
             y = _under(shelf.find("digits", algorithm, TOGETHER), field, curve.x)
-            one.plot(curve.x, y, label=name, color=look(algorithm).light, marker=look(algorithm).marker)
-            draw_published(one, algorithm, curve.x, curve.series[published])
+            one.plot(
+                curve.x, y, label=name.upper(), color=look(algorithm).light, marker=look(algorithm).marker
+            )
+            draw_published(one, algorithm, curve.x, curve.series[name])
         if beyond:
             y = _under(shelf.find("digits", "dgr", _BEYOND), field, curve.x)
             one.plot(curve.x, y, label="LTM (preset best)", **styled("dgr", variant=True, best=True))

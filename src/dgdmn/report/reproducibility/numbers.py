@@ -26,8 +26,6 @@ class Shelf:
         return tuple(sorted(found, key=lambda one: one.run.seed))
 
 
-TOGETHER = "all tasks together"
-"""The setting of a run with all tasks at once."""
 BEST = "preset best"
 """The setting of a run that goes beyond the paper."""
 
@@ -75,6 +73,15 @@ def said(numbers: Sequence[float]) -> str:
         return "–"
     spread = f" ± {short(error)}" if math.isfinite(error) else ""
     return f"{short(average)}{spread} ({len(numbers)})"
+
+
+def each(numbers: Sequence[float]) -> str:
+    """The number of each seed.
+
+    >>> each([0.8, 0.82])
+    '.800, .820'
+    """
+    return ", ".join(map(short, numbers))
 
 
 def short(value: float | None, digits: int = 3) -> str:

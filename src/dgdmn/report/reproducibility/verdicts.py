@@ -23,6 +23,11 @@ class Verdict:
     difference: float = math.nan
     """Ours minus the paper's; NaN where one is missing."""
 
+    @property
+    def lower(self) -> bool:
+        """Whether ours is below the paper's by more than the rule, or one run may, forgive."""
+        return self.kind == "differs" or (self.kind == "single run" and self.difference < -LEAST)
+
     def __str__(self) -> str:
         if self.kind != "single run":
             return self.kind

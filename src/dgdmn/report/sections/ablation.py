@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from dgdmn.report.ablations import Ablation, ablations
 from dgdmn.report.colours import css_class, display_name
-from dgdmn.report.entries import Dataset, mean_and_error
-from dgdmn.report.words import ratio, with_error
-from dgdmn.wording import counted
+from dgdmn.report.entries import TOGETHER, Dataset, mean_and_error
+from dgdmn.report.words import ratio, seconds, with_error
+from dgdmn.wording import counted, size
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Changed:
     acc: str
     bwt: str
     difference: str
+    seconds: str
+    """Training time without the change, and with it."""
+    memory: str
+    """Bytes of the memory, likewise."""
     seeds: str
 
 
@@ -30,7 +34,7 @@ def ablation(dataset: Dataset) -> tuple[Changed, ...]:
 
 
 def _changed(one: Ablation) -> Changed:
-    how = ["all tasks together"] if one.first.together else []
+    how = [TOGETHER] if one.first.together else []
     how += [f"on {one.first.evaluate_on} rows"] if one.first.evaluate_on != "test" else []
     return Changed(
         ", ".join([f"{display_name(one.first.algorithm)} ({one.first.preset})", *how]),
@@ -40,6 +44,8 @@ def _changed(one: Ablation) -> Changed:
         with_error(*mean_and_error(one.acc)),
         with_error(*mean_and_error(one.bwt)),
         signed(*mean_and_error(one.differences)),
+        " → ".join(map(seconds, one.seconds)),
+        " → ".join(map(size, one.bytes)),
         counted(len(one.pairs), "seed"),
     )
 

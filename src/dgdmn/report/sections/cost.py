@@ -61,7 +61,7 @@ def _cost(entry: Entry, longest: float) -> Cost:
         phases=tuple(duration(value) if value else "–" for value in seconds),
         whole=duration(sum(seconds)),
         samples=f"{samples / 1e6:,.2f} M" if math.isfinite(samples) else "–",
-        memory=size(entry.mean(lambda run: run.number("memory_bytes"))[0]),
+        memory=size(entry.mean(lambda run: run.memory_bytes)[0]),
         exemplars=size(kept) if kept else "none",
         peak=size(1_048_576 * entry.mean(lambda run: run.number("peak_rss_mb"))[0]),
     )

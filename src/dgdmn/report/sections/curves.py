@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from dgdmn import paper
 from dgdmn.report import series
 from dgdmn.report.charts import Axes, Series, line_chart, swatch
 from dgdmn.report.colours import CLASSES, css_class, display_name
@@ -33,6 +34,8 @@ class Panel:
     title: str
     chart: Markup
     key: str = ""
+    note: str = ""
+    """What must be said of it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def curves(dataset: Dataset) -> Curves:
         else (),
         any(series.sleeps(entry) for entry in entries),
         any(series.has_ltm_curves(entry) for entry in entries),
-        bool(_published(dataset, "average")),
+        bool(_published(dataset, series.published(dataset.name, "average"))),
     )
 
 
@@ -123,7 +126,8 @@ def _comparison(
     dataset: Dataset, title: str, what: str, values: Callable[[Entry], tuple[float, ...]]
 ) -> Panel:
     lines = [_line(entry, values(entry)) for entry in dataset.sequential]
-    lines += _published(dataset, what)
+    curve = series.published(dataset.name, what)
+    lines += [replace(line, y=[min(value, 1.0) for value in line.y]) for line in _published(dataset, curve)]
     axes = Axes(f"{title}, {dataset.name}", "tasks seen", "accuracy", (1, _most(lines)), wide=True)
     return Panel(title, line_chart(lines, axes))
 
@@ -133,11 +137,8 @@ def _line(entry: Entry, values: tuple[float, ...]) -> Series:
     return Series(entry.name, line_class(entry), steps, values, entry.name, marker=marker(entry.algorithm))
 
 
-def _published(dataset: Dataset, what: str) -> list[Series]:
-    curve, shown = (
-        series.published(dataset.name, what),
-        {entry.algorithm: entry.name for entry in dataset.sequential if not entry.setting},
-    )
+def _published(dataset: Dataset, curve: paper.Curve | None) -> list[Series]:
+    shown = {entry.algorithm: entry.name for entry in dataset.sequential if not entry.setting}
     if curve is None:
         return []
     return [
@@ -145,7 +146,7 @@ def _published(dataset: Dataset, what: str) -> list[Series]:
             f"{display_name(name)}, the paper's",
             css_class(name),
             curve.x,
-            [min(value, 1.0) if what != "time" else value for value in values],
+            values,
             shown[name],
             points=True,
         )
@@ -157,6 +158,8 @@ def _published(dataset: Dataset, what: str) -> list[Series]:
 def time_panel(dataset: Dataset) -> Panel | None:
     """Cumulative training time by task."""
     lines = [_line(entry, series.training_time(entry)) for entry in dataset.sequential]
+    theirs = _published(dataset, series.published_time(dataset.name, dataset.sequential))
+    lines += [replace(line, name=f"{line.name}, scaled") for line in theirs]
     known = [value for line in lines for value in line.y if math.isfinite(value)]
     if not known or not max(known) > 0:
         return None
@@ -164,7 +167,10 @@ def time_panel(dataset: Dataset) -> Panel | None:
     lines = [replace(line, y=[value / unit for value in line.y]) for line in lines]
     top = max(known) / unit
     axes = Axes(f"Training time, {dataset.name}", "tasks seen", name, (1, _most(lines)), (0, top), wide=True)
-    return Panel("Cumulative training time by task", line_chart(lines, axes))
+    return Panel("Cumulative training time by task", line_chart(lines, axes), note=_SCALED if theirs else "")
+
+
+_SCALED = "Faint dots: the paper's times, of another machine, scaled so that DGR's after its last task here is ours."
 
 
 _UNITS = ((3600, "hours"), (60, "minutes"))

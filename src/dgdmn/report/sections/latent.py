@@ -7,11 +7,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from dgdmn import paper
-from dgdmn.report import artefacts
+from dgdmn.report import artefacts, series
 from dgdmn.report.artefacts import Latents, Resilience
 from dgdmn.report.charts import Axes, Series, line_chart
-from dgdmn.report.colours import css_class, display_name
+from dgdmn.report.colours import css_class
 from dgdmn.report.entries import Dataset, Entry, mean_curve
 from dgdmn.report.pictures import Picture, grid
 from dgdmn.report.sections.curves import Compared, legend, line_class, marker, task_class
@@ -27,6 +26,8 @@ class Inside:
     """t-SNE of each algorithm, sequential and together side by side."""
     spoilt: Compared
     """Accuracy under noise and occlusion."""
+    published: bool
+    """Whether points of the paper are among them."""
     restored: tuple[Picture, ...]
     """Spoilt samples and what a memory makes of them."""
     notes: tuple[str, ...]
@@ -54,7 +55,8 @@ def inside(dataset: Dataset) -> Inside:
         ]
         if known := [one for one, _ in pairs if one is not None]:
             measured[entry] = known
-    return Inside(tuple(maps), _charts(dataset, measured), _restored(measured), tuple(notes))
+    published = bool(series.published_resilience(list(measured), "noise"))
+    return Inside(tuple(maps), _charts(dataset, measured), published, _restored(measured), tuple(notes))
 
 
 def scatter(latents: Latents, title: str) -> Markup:
@@ -101,6 +103,7 @@ def _chart(
     dataset: Dataset, measured: dict[Entry, list[Resilience]], kind: str, title: str, label: str
 ) -> Markup | None:
     x_of: Callable[[Resilience], tuple[float, ...]] = lambda one: getattr(one, kind)  # noqa: E731
+    shown = {entry: known for entry, known in measured.items() if x_of(known[0])}
     lines = [
         Series(
             entry.name,
@@ -110,32 +113,23 @@ def _chart(
             entry.name,
             marker=marker(entry.algorithm),
         )
-        for entry, known in measured.items()
-        if x_of(known[0])
+        for entry, known in shown.items()
     ]
     if not lines:
         return None
-    lines += _published(dataset, kind)
-    places = [x for line in lines for x in line.x]
-    return line_chart(lines, Axes(f"{title}, {dataset.name}", label, "accuracy", (min(places), max(places))))
-
-
-def _published(dataset: Dataset, kind: str) -> list[Series]:
-    if dataset.name != "digits":
-        return []
-    curve = paper.curve(kind)
-    names = {"nn": ("nn", "NN"), "ltm": ("dgdmn", "LTM")}
-    return [
+    lines += [
         Series(
-            f"{names[key][1]}, the paper's",
-            css_class(names[key][0]),
+            f"{name.upper()}, the paper's",
+            css_class(entry.algorithm),
             curve.x,
-            values,
-            display_name(names[key][0]),
+            curve.series[name],
+            entry.name,
             points=True,
         )
-        for key, values in curve.series.items()
+        for entry, name, curve in series.published_resilience(list(shown), kind)
     ]
+    places = [x for line in lines for x in line.x]
+    return line_chart(lines, Axes(f"{title}, {dataset.name}", label, "accuracy", (min(places), max(places))))
 
 
 def _restored(measured: dict[Entry, list[Resilience]]) -> tuple[Picture, ...]:

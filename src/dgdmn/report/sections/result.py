@@ -71,7 +71,7 @@ def _line(result: Result) -> Line:
         scale=scale(result),
         verdict=result.verdict,
         seconds=duration(entry.mean(lambda run: run.number("train_seconds"))[0]),
-        memory=size(entry.mean(lambda run: run.number("memory_bytes"))[0]),
+        memory=size(entry.mean(lambda run: run.memory_bytes)[0]),
     )
 
 

@@ -9,7 +9,8 @@ from dgdmn import paper
 from dgdmn.report.colours import display_name
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.goals import Goal, last_ten, outcome
-from dgdmn.report.reproducibility.numbers import BEST, Shelf, acc, mean, paired, said, short, values
+from dgdmn.report.reproducibility.numbers import BEST, Shelf, acc, each, mean, paired, said, short, values
+from dgdmn.report.reproducibility.reasons import reason
 
 SEEDS = 3
 """Seeds that each target asks for."""
@@ -82,9 +83,14 @@ def goal(aim: Aim, shelf: Shelf) -> Goal:
     if not aim.near_joint:
         mine = values(aim.runs(shelf), aim.value)
         reached = outcome(bool(mine), lambda: mean(mine) >= aim.least)
-        return Goal(what, said(mine), reached, len(mine), SEEDS)
+        return Goal(what, said(mine), reached, len(mine), SEEDS, each(mine), _why(aim, len(mine)))
     both = paired(aim.runs(shelf), shelf.find(aim.dataset, "joint"))
     mine, joint = (values(found, aim.value) for found in both)
     reached = outcome(bool(mine), lambda: mean(mine) >= mean(joint) - aim.least)
     told = f"{said(mine)}, Joint {said(joint)}" if mine else "–"
-    return Goal(f"{what}, the same seeds", told, reached, len(mine), SEEDS)
+    by_seed = f"{each(mine)}, Joint {each(joint)}"
+    return Goal(f"{what}, the same seeds", told, reached, len(mine), SEEDS, by_seed, _why(aim, len(mine)))
+
+
+def _why(aim: Aim, seeds: int) -> str:
+    return reason(("best", aim.dataset, aim.algorithm), seeds)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dgdmn import paper
+from dgdmn.report.entries import TOGETHER
 from dgdmn.report.reproducibility.goals import at_strength
-from dgdmn.report.reproducibility.numbers import BEST, TOGETHER, Shelf, said, short, table
+from dgdmn.report.reproducibility.numbers import BEST, Shelf, said, short, table
 
 STRENGTHS = (
     ("noise of sd .3, not clipped", "noise_accuracy_unclipped", 0.3),

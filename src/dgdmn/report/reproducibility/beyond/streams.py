@@ -66,7 +66,7 @@ def _cost(aim: Aim, shelf: Shelf) -> list[str]:
     both = paired(mine, theirs)
     # without a seed in common each is told by itself, and there is no ratio
     taken = [mean(values(found, train_seconds)) for found in (both if both[0] else (mine, theirs))]
-    kept = [mean(values(found, memory_bytes)) for found in (mine, theirs)]
+    kept = [mean([one.run.memory_bytes for one in found]) for found in (mine, theirs)]
     ratio = f"{taken[0] / taken[1]:.2f} × ({len(both[0])})" if both[0] and taken[1] > 0 else "–"
     return [
         aim.stream.split(",")[0],
@@ -74,8 +74,3 @@ def _cost(aim: Aim, shelf: Shelf) -> list[str]:
         ratio,
         *map(size, kept),
     ]
-
-
-def memory_bytes(one: Result) -> float:
-    """Bytes that a run's memory takes."""
-    return one.run.number("memory_bytes")
