@@ -214,6 +214,8 @@ def test_times_add_up_over_interruptions(tmp_path, monkeypatch):
 
     monkeypatch.setattr(torch, "randperm", slow)  # each epoch begins with one
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "process_time", lambda: now[0] / 2)  # half of the time another had the core
     summary = interrupted(spec("nn"), tmp_path, seeded(3))[0].summary
     assert summary["train_seconds"] == summary["seconds"] == 10 * 4
+    assert summary["train_cpu_seconds"] == 10 * 2
     assert summary["evaluate_seconds"] == 0

@@ -155,7 +155,9 @@ def nasty():
 def run_with(tmp_path):
     """`run_with(dataset, algorithm, seed, matrix, …)`: a result with this accuracy matrix."""
 
-    def make(dataset, algorithm, seed, matrix, seconds=100.0, resilience=None, kept=1_000_000, **config):
+    def make(
+        dataset, algorithm, seed, matrix, seconds=100.0, resilience=None, kept=1_000_000, cpu=None, **config
+    ):
         matrix = np.asarray(matrix, dtype=float)
         tasks = [f"t{i}" for i in range(matrix.shape[1])]
         name = f"{dataset}-{algorithm}-{len(list(tmp_path.glob('runs/*')))}-seed{seed}"
@@ -169,6 +171,7 @@ def run_with(tmp_path):
         if resilience:
             writer.artefact("resilience", **{key: np.array(value) for key, value in resilience.items()})
         numbers = {"train_seconds": seconds, "memory_bytes": kept, "steps_trained": 50}
+        numbers |= {"train_cpu_seconds": cpu} if cpu else {}
         writer.summary({"seconds": seconds, **numbers})
         return read_result(collect(RunRecord.read(tmp_path / "runs" / name), tmp_path / "results"))
 

@@ -319,6 +319,16 @@ def test_goals_of_the_long_stream(run_with):
     assert "faster than DGR; seed by seed 329 s and 100 s. Hypothesis:" in missed(goals(shelf))
 
 
+def test_times_compare_by_the_processor_if_every_run_recorded_it(run_with):
+    """A run that waited for its core has a long wall clock, and is not slower for it."""
+    waited = run_with("tdigits", "dgdmn", 0, square(1.0, [0.9] * 40), seconds=900.0, cpu=100.0)
+    busy = run_with("tdigits", "dgr", 0, square(1.0, [0.1] * 40), seconds=400.0, cpu=380.0)
+    silent = run_with("tdigits", "dgr", 1, square(1.0, [0.1] * 40), seconds=400.0)
+    assert state_of(Shelf((waited, busy)), "3.3 × faster") == "reached"
+    assert "380 s" in DETAILS["figure-tdigits"](Shelf((waited, busy)))
+    assert state_of(Shelf((waited, busy, silent)), "3.3 × faster") == "not reached"
+
+
 def test_goals_of_resilience_take_noise_as_the_paper_added_it(run_with):
     def spoilt(unclipped, covered):
         return {

@@ -77,6 +77,7 @@ class Counted:
     """What a run counts as it goes, and a checkpoint saves."""
 
     train_seconds: float = 0.0
+    train_cpu_seconds: float = 0.0
     evaluate_seconds: float = 0.0
     samples_trained: int = 0
     steps_trained: int = 0
@@ -112,7 +113,7 @@ class _Run:
     def go(self) -> None:
         """Learn the stream and record it."""
         self.keeper.watch(self.model, self._counted, self.progress)
-        self.since = time.monotonic()
+        self.since, self.since_cpu = time.monotonic(), time.process_time()
         start = self.progress.steps
         with kept_by(self.keeper):
             for event in learn_stream(
@@ -194,9 +195,11 @@ class _Run:
 
     def _spend(self, on: str) -> None:
         """Add the time since the last look to one of the accounts."""
-        now = time.monotonic()
+        now, now_cpu = time.monotonic(), time.process_time()
         setattr(self.count, on, getattr(self.count, on) + now - self.since)
-        self.since = now
+        if on == "train_seconds":
+            self.count.train_cpu_seconds += now_cpu - self.since_cpu
+        self.since, self.since_cpu = now, now_cpu
 
     def _counted(self) -> dict[str, Any]:
         """All that is counted, at an epoch's end or between two tasks."""
@@ -212,6 +215,7 @@ class _Run:
             "acc_ltm": None if ltm is None else metrics.acc(ltm),
             "seconds": self.writer.seconds,
             "train_seconds": self.count.train_seconds,
+            "train_cpu_seconds": self.count.train_cpu_seconds,
             "evaluate_seconds": self.count.evaluate_seconds,
             "samples_trained": self.count.samples_trained,
             "steps_trained": self.count.steps_trained,

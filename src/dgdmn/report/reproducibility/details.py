@@ -11,7 +11,7 @@ from dgdmn.report.entries import TOGETHER
 from dgdmn.report.reproducibility.beyond import resilience_table, stream_tables
 from dgdmn.report.reproducibility.cells import metric_table
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.goals import at_strength, dual_minus_single, last_ten, train_seconds
+from dgdmn.report.reproducibility.goals import at_strength, dual_minus_single, last_ten
 from dgdmn.report.reproducibility.numbers import (
     Shelf,
     acc,
@@ -21,6 +21,8 @@ from dgdmn.report.reproducibility.numbers import (
     said,
     short,
     table,
+    train_seconds,
+    training_times,
     values,
 )
 from dgdmn.report.reproducibility.reasons import below
@@ -39,13 +41,12 @@ def long_stream(shelf: Shelf) -> str:
         ("accuracy on the last 10", last_ten, "tdigits_last10", "last10"),
     )
     rows, compared = [], []
-    for name in ("dgr", "dgdmn"):
-        found = shelf.find("tdigits", name)
+    groups = {name: shelf.find("tdigits", name) for name in ("dgr", "dgdmn")}
+    for (name, found), taken in zip(groups.items(), training_times(*groups.values()), strict=True):
         for what, value, curve, key in measures:
             ours, theirs = values(found, value), paper.curve(curve).series[name][-1]
             compared.append((f"{display_name(name)}, {what}", ours, theirs, (key, "tdigits", name)))
             rows.append([display_name(name), what, said(ours), short(theirs), str(judge(ours, theirs))])
-        taken = values(found, train_seconds)
         seconds = f"{mean(taken):,.0f} s" if taken else "–"
         theirs = paper.tdigits_seconds()[name]
         rows.append([display_name(name), "training time", seconds, f"{theirs:,.0f} s", "another machine"])

@@ -19,6 +19,7 @@ from dgdmn.report.reproducibility.numbers import (
     said,
     short,
     signed,
+    training_times,
     values,
 )
 from dgdmn.report.reproducibility.reasons import reason
@@ -167,13 +168,8 @@ def _last_ten(shelf: Shelf) -> Goal:
     )
 
 
-def train_seconds(one: Result) -> float:
-    """Wall clock of learning and sleeping."""
-    return one.run.number("train_seconds")
-
-
 def _faster(shelf: Shelf) -> Goal:
-    single, dual = (values(shelf.find("tdigits", name), train_seconds) for name in ("dgr", "dgdmn"))
+    single, dual = training_times(shelf.find("tdigits", "dgr"), shelf.find("tdigits", "dgdmn"))
     known = bool(single and dual)
     times = mean(single) / mean(dual) if known else 0.0
     return Goal(

@@ -57,6 +57,21 @@ def values(results: Sequence[Result], value: Callable[[Result], float]) -> list[
     return [number for one in results if math.isfinite(number := value(one))]
 
 
+def train_seconds(one: Result) -> float:
+    """Wall clock of learning and sleeping."""
+    return one.run.number("train_seconds")
+
+
+def training_times(*groups: Sequence[Result]) -> list[list[float]]:
+    """Seconds that the runs of groups to be compared have trained.
+
+    Those of the processor if all of them recorded it, since waiting for a shared core says nothing; else wall clock.
+    """
+    told = all(math.isfinite(one.run.number("train_cpu_seconds")) for group in groups for one in group)
+    field = "train_cpu_seconds" if told else "train_seconds"
+    return [values(group, lambda one: one.run.number(field)) for group in groups]
+
+
 def mean(numbers: Sequence[float]) -> float:
     """Their mean; NaN where there are none."""
     return mean_and_error(numbers)[0]

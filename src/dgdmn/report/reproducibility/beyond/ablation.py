@@ -6,8 +6,18 @@ from collections.abc import Sequence
 
 from dgdmn.report.ablations import Ablation, ablations
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.goals import train_seconds
-from dgdmn.report.reproducibility.numbers import BEST, Shelf, acc, bwt, mean, said, signed, table, values
+from dgdmn.report.reproducibility.numbers import (
+    BEST,
+    Shelf,
+    acc,
+    bwt,
+    mean,
+    said,
+    signed,
+    table,
+    train_seconds,
+    values,
+)
 from dgdmn.report.words import dataset_name, plain, seconds
 from dgdmn.wording import size
 

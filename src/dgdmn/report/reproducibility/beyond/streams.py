@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 
 from dgdmn.report.reproducibility.beyond.aims import AIMS, Aim, goal
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.goals import train_seconds
-from dgdmn.report.reproducibility.numbers import Shelf, bwt, mean, paired, said, table, values
+from dgdmn.report.reproducibility.numbers import Shelf, bwt, mean, paired, said, table, training_times, values
 from dgdmn.wording import size
 
 _CAUTION = (
-    "Training is the wall clock of learning and sleeping on one thread, the mean over the seeds that both have. The "
-    "cores were shared with other work, and not evenly, so the ratio is rough; `benchmarks/presets.py` times both in "
-    "turns, figures in docs/LOG.md. Bytes are those of the long-term "
+    "Training is learning and sleeping on one thread, the mean over the seeds that both have: the processor's time "
+    "where both recorded it, else the wall clock. The cores were shared with other work, and not evenly, so the ratio "
+    "is rough; `benchmarks/presets.py` times both in turns, figures in docs/LOG.md. Bytes are those of the long-term "
     "memory and of n_STM task memories, for `best` with its prior and with as many codes as a task memory ever held."
 )
 
@@ -65,7 +64,7 @@ def _cost(aim: Aim, shelf: Shelf) -> list[str]:
     mine, theirs = aim.runs(shelf), aim.runs(shelf, "")
     both = paired(mine, theirs)
     # without a seed in common each is told by itself, and there is no ratio
-    taken = [mean(values(found, train_seconds)) for found in (both if both[0] else (mine, theirs))]
+    taken = [mean(times) for times in training_times(*(both if both[0] else (mine, theirs)))]
     kept = [mean([one.run.memory_bytes for one in found]) for found in (mine, theirs)]
     ratio = f"{taken[0] / taken[1]:.2f} × ({len(both[0])})" if both[0] and taken[1] > 0 else "–"
     return [
