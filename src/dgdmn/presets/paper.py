@@ -58,6 +58,8 @@ PAPER: dict[str, Preset] = {
         learner_convolutions=(24, 32),
         n_classes=36,
         sttm_learner_layers=(32,),
+        sttm_generator_convolutions=(16, 32),
+        sttm_latent=32,
     ),
     "split-digits": replace(_DIGITS, learner_layers=(400, 400), sttm_learner_layers=(100, 100), ppr_memory=0),
     "embedded": replace(
