@@ -376,13 +376,22 @@ def command(root):
 
 
 def test_the_verb_prints_its_address_and_ends_with_ctrl_c(command):
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test runner may ignore Ctrl-C
+    ) as process:
         address = process.stdout.readline().split()[2]
         with closing(http.client.HTTPConnection(address.split("/")[2])) as connection:
             connection.request("GET", "/state")
             assert connection.getresponse().status == 200
         process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=20)
+        try:
+            rest, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
     assert (process.returncode, rest, errors) == (0, "stopped watching; the runs go on\n", "")
 
 
