@@ -353,6 +353,7 @@ def test_data_where_and_verify(tmp_path, nowhere):
 
 def test_two_writers_never_share_a_run(tmp_path):
     process, _events = begin(tmp_path, 8)
+    os.killpg(process.pid, signal.SIGSTOP)  # it has the lock, and cannot be done before the other looks
     second = dgdmn("run", "embedded", "--preset", "quick", "--threads", "1", "--seed", "8", cwd=tmp_path)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
