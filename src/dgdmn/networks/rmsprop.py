@@ -18,8 +18,8 @@ class RMSProp:
 
     A step is one fused kernel over each parameter: Adam without momentum (β₁ = 0, β₂ = ρ) and without
     bias correction is RMSProp. What was measured: docs/decisions/speed.md. With momentum m, not in the paper,
-    a step goes along an average of the gradients: a ← m a + (1 − m) g takes the place of the last g. It allows three
-    times the step size, and costs one more buffer of the weights' size.
+    a step goes along an average of the gradients: a ← m a + (1 − m) g takes the place of the last g. It is for a
+    lower loss in as many epochs (docs/LOG.md), and costs one more buffer of the weights' size.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class Schedule:
     min_steps: int = 0
     """At least this many steps, by more epochs."""
     cycle: bool = False
-    """Whether the step size rises and falls once in a training (Smith 2018): fewer epochs to the same loss."""
+    """Whether the step size rises and falls once in a training (Smith 2018), to allow a larger one."""
 
     def epochs_for(self, n: int) -> int:
         """Epochs over n samples."""

@@ -37,7 +37,7 @@ _SHAPES = (
 _HINDI = (
     "Hypothesis: the blur of the STTMs' dreams. DGDMN's LTM learns from them where DGR's has the rows, and DGR is "
     "above the paper's. The paper does not give the sizes of its VAEs; with larger STTMs ACC on validation rows went "
-    "from .650 to .725 (docs/LOG.md). And of an LTM's dreams from N(0, I) less than half are surely of one class."
+    "from .650 to .725 (docs/LOG.md)."
 )
 
 _SQUARE = (
