@@ -40,6 +40,16 @@ def test_a_change_is_compared_with_the_same_seed(best):
     assert one.differences == pytest.approx([-0.2, -0.1])
 
 
+def test_an_older_record_is_compared_though_it_does_not_know_all_options(best):
+    """What it does not say was off: a run of before `allocation` has the same as one that says so."""
+    now = as_dict(preset("best", "digits"))
+    older = {key: value for key, value in now.items() if key != "allocation"}
+    whole = best(0.9, options=older)
+    assert len(ablations([whole, best(0.7, options=now | {"beta": 1.0}, changes={"beta": 1.0})])) == 1
+    otherwise = now | {"beta": 1.0, "allocation": "class"}
+    assert ablations([whole, best(0.7, options=otherwise, changes={"beta": 1.0})]) == ()
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -111,7 +111,7 @@ def test_a_stream_has_a_line_with_everything_beside_it(best):
         "Hindi", "not run yet", ".731 (DGR)", "not run yet", "–", "not run yet", "≥ .95", "not measured yet",
     ]  # fmt: skip
     costs = text.split("\n\n")[1]
-    assert row(costs, "Digits") == ["Digits", "90 s", "100 s", "0.90 × (2)", "6.0 MB", "5.0 MB"]
+    assert row(costs, "Digits") == ["Digits", "90 s", "100 s", "0.90 × (2; wall clock)", "6.0 MB", "5.0 MB"]
     assert row(costs, "TDigits") == ["TDigits", "not run yet", "not run yet", "–", "–", "–"]
     assert "cores were shared" in text
 
@@ -134,7 +134,7 @@ def test_time_is_compared_on_the_seeds_that_both_have(run_with):
     ]
     theirs = [run_with("digits", "dgdmn", seed, ending(0.9), seconds=400.0) for seed in (2, 3)]
     costs = stream_tables(Shelf((*mine, *theirs))).split("\n\n")[1]
-    assert row(costs, "Digits")[1:4] == ["200 s", "400 s", "0.50 × (1)"]
+    assert row(costs, "Digits")[1:4] == ["200 s", "400 s", "0.50 × (1; wall clock)"]
     assert [one.run.seed for found in paired(mine, theirs) for one in found] == [2, 2]
     apart = stream_tables(Shelf((mine[0], theirs[0]))).split("\n\n")[1]
     assert row(apart, "Digits")[1:4] == ["100 s", "400 s", "–"]

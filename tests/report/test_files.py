@@ -199,6 +199,27 @@ def test_best_is_told_from_paper_by_name_and_line(make_run):
     assert len(set(looks.values())) == 3, looks
 
 
+def test_variants_of_an_algorithm_are_told_apart_by_their_dashes(make_run):
+    runs, _ = read_runs([
+        make_run("a", tasks=3, artefacts="none"),
+        make_run("b", tasks=3, artefacts="none", changes={"n_stm": 1}),
+        make_run("c", tasks=3, artefacts="none", changes={"n_stm": 5}),
+    ])  # fmt: skip
+    lines = figures.forgetting_curves(runs).axes[0].get_lines()
+    dashes = {line.get_label(): line._dash_pattern for line in lines if "DGDMN" in str(line.get_label())}
+    assert list(dashes) == ["DGDMN", "DGDMN (n_stm 1)", "DGDMN (n_stm 5)"]
+    assert len({str(dash) for dash in dashes.values()}) == 3, dashes
+
+
+def test_the_last_task_has_a_point_where_it_has_no_line(make_run):
+    runs, _ = read_runs([make_run("a", tasks=3, artefacts="none")])
+    lines = figures.accuracy_curves(runs).axes[0].get_lines()
+    markers = {
+        len(line.get_xdata()): line.get_marker() for line in lines if not line.get_label().startswith("_")
+    }
+    assert markers == {3: "", 2: "", 1: "o"}
+
+
 def test_recognition_losses_by_density_may_be_negative(make_run):
     directory = make_run("a", tasks=3, algorithm="dgdmn-recog", artefacts="none")
     runs, _ = read_runs([directory])

@@ -17,7 +17,7 @@ from dgdmn.report.reproducibility import Section, collect, draw, judge, read_res
 from dgdmn.report.reproducibility.cells import cell, metric_table, published_learnt
 from dgdmn.report.reproducibility.details import DETAILS
 from dgdmn.report.reproducibility.goals import SEEDS, dual_minus_single, goals, missed
-from dgdmn.report.reproducibility.numbers import Shelf, said, short, table
+from dgdmn.report.reproducibility.numbers import Shelf, Times, said, short, table, training_times
 from dgdmn.report.reproducibility.reasons import REASONS, UNEXPLAINED
 from dgdmn.report.reproducibility.recognised import counts
 from dgdmn.report.reproducibility.verdicts import tolerance
@@ -133,6 +133,16 @@ def test_damaged_results_are_told_in_a_line(make_run, tmp_path):
     place = collect(RunRecord.read(make_run("digits-nn-paper-seed0", algorithm="nn")), tmp_path)
     (place / "accuracy.csv").write_text("nonsense\n")
     with pytest.raises(DgdmnError, match=r"cannot use .*; collect it again"):
+        read_result(place)
+
+
+@pytest.mark.parametrize("summary", [None, '{"done": false}'])
+def test_a_run_that_has_not_ended_is_no_result(make_run, tmp_path, summary):
+    place = collect(RunRecord.read(make_run("digits-nn-paper-seed0", algorithm="nn")), tmp_path)
+    (place / "summary.json").unlink()
+    if summary:
+        (place / "summary.json").write_text(summary)
+    with pytest.raises(DgdmnError, match=r"cannot use .*: the run has not ended"):
         read_result(place)
 
 
@@ -316,17 +326,19 @@ def test_goals_of_the_long_stream(run_with):
     )
     assert state_of(shelf, "last 10 tasks") == "reached"
     assert state_of(shelf, "3.3 × faster") == "not reached"
-    assert "faster than DGR; seed by seed 329 s and 100 s. Hypothesis:" in missed(goals(shelf))
+    assert "faster than DGR; seed by seed 329 s and 100 s. One run:" in missed(goals(shelf))
 
 
-def test_times_compare_by_the_processor_if_every_run_recorded_it(run_with):
+def test_times_compare_by_the_processor_where_all_recorded_it(run_with):
     """A run that waited for its core has a long wall clock, and is not slower for it."""
     waited = run_with("tdigits", "dgdmn", 0, square(1.0, [0.9] * 40), seconds=900.0, cpu=100.0)
     busy = run_with("tdigits", "dgr", 0, square(1.0, [0.1] * 40), seconds=400.0, cpu=380.0)
     silent = run_with("tdigits", "dgr", 1, square(1.0, [0.1] * 40), seconds=400.0)
     assert state_of(Shelf((waited, busy)), "3.3 × faster") == "reached"
-    assert "380 s" in DETAILS["figure-tdigits"](Shelf((waited, busy)))
-    assert state_of(Shelf((waited, busy, silent)), "3.3 × faster") == "not reached"
+    assert "training time, processor | 380 s" in DETAILS["figure-tdigits"](Shelf((waited, busy)))
+    assert state_of(Shelf((waited, busy, silent)), "3.3 × faster") == "reached", "by the seed that both have"
+    assert training_times([waited], [silent]) == Times(([900.0], [400.0]), "wall clock")
+    assert state_of(Shelf((waited, silent)), "3.3 × faster") == "not reached"
 
 
 def test_goals_of_resilience_take_noise_as_the_paper_added_it(run_with):
@@ -404,5 +416,10 @@ def test_figures_of_pictures_take_run_directories(make_run, tmp_path):
     assert draw("figure-tsne", results, runs[:1], tmp_path) == [], "one map compares nothing"
     dreams = draw("figure-dreams", results, runs, tmp_path)
     assert [path.name for path in dreams] == ["figure-dreams-in-sequence.svg", "figure-dreams-jointly.svg"]
+    more, _ = read_runs([*directories, make_run("digits-dgdmn-paper-seed1", tasks=4, seed=1)])
+    again = draw("figure-dreams", results, more, tmp_path / "again")
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in dreams], (
+        "the lowest seed's"
+    )
     names = [path.name for path in draw("figure-resilience", results, runs, tmp_path)]
     assert names == ["figure-resilience.svg", "figure-resilience-pictures.svg"]

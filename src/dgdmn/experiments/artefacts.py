@@ -104,10 +104,11 @@ class Artefacts:
         """What a memory that reconstructs makes of noise and, in the second half, of a square."""
         if not isinstance(model, GenerativeClassifier):
             return {}
-        corrupted = _clipped(self._noisy(x, NOISE[-1]))
+        corrupted = self._noisy(x, NOISE[-1])
         if _pictures(x):
             corrupted[len(x) // 2 :] = occluded(x[len(x) // 2 :], OCCLUSION[-1])
-        return {"corrupted": _bytes(corrupted), "restored": _bytes(model.reconstruct(corrupted))}
+        restored = model._long_term(model.learnt_).generator.reconstruct(_rows(model, corrupted))
+        return {"corrupted": _bytes(corrupted), "restored": _bytes(restored.cpu().numpy().reshape(x.shape))}
 
     def _noisy(self, x: NDArray[np.float32], sd: float) -> NDArray[np.float32]:
         """The same noise at each sd: a curve shows the sd, not the draw."""
@@ -132,9 +133,13 @@ def _answers(model: ContinualClassifier, x: NDArray[np.float32]) -> NDArray[Any]
     Nothing is awake at a run's end, so no task's name changes an answer.
     """
     learnt = model.learnt_
-    rows = torch.from_numpy(x.reshape(len(x), -1)).to(model.device)
-    labels: NDArray[Any] = model.classes_[learnt.named(learnt.memory.probabilities(rows, "")).argmax(axis=1)]
+    outputs = learnt.memory.probabilities(_rows(model, x), "")
+    labels: NDArray[Any] = model.classes_[learnt.named(outputs).argmax(axis=1)]
     return labels
+
+
+def _rows(model: ContinualClassifier, x: NDArray[np.float32]) -> torch.Tensor:
+    return torch.from_numpy(x.reshape(len(x), -1)).to(model.device)
 
 
 def _pictures(x: NDArray[Any]) -> bool:

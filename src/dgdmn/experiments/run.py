@@ -26,6 +26,7 @@ from dgdmn.experiments.checkpoint import EVERY, Checkpoints, Progress
 from dgdmn.experiments.peak import forget_peak, peak_mb
 from dgdmn.experiments.plan import cost, planned_epochs
 from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, Recognised, StepEnded, joined, learn_stream
+from dgdmn.experiments.source import checksum
 from dgdmn.experiments.spec import RunSpec, recorded
 from dgdmn.networks.training import kept_by
 from dgdmn.records import RunRecord, RunWriter, locked
@@ -241,6 +242,7 @@ def _config(spec: RunSpec, stream: TaskStream) -> dict[str, Any]:
         "threads": spec.threads,
         "versions": {
             "dgdmn": __version__,
+            "source": checksum(),
             "python": platform.python_version(),
             **{name: version(name) for name in ("torch", "numpy", "scikit-learn")},
         },

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dgdmn.report.colours import rank
-from dgdmn.report.entries import mean_and_error
+from dgdmn.report.entries import mean_and_error, options
 from dgdmn.report.runs import Run
 from dgdmn.report.words import plain
 
@@ -46,7 +46,7 @@ class Ablation:
     @property
     def seconds(self) -> tuple[float, float]:
         """Mean training time without the change, and with it."""
-        return self._means(lambda run: run.number("train_seconds"))
+        return self._means(lambda run: run.trained_seconds)
 
     @property
     def bytes(self) -> tuple[float, float]:
@@ -90,11 +90,12 @@ def _like(run: Run) -> tuple[object, ...]:
 
 
 def _changes_alone(run: Run, whole: Run) -> bool:
-    """Whether one option was changed; another version's presets may differ in others."""
+    """Whether one option was changed; another version's presets may differ in others, and know fewer."""
     if len(run.changes) != 1:
         return False
-    names = run.options.keys() | whole.options.keys()
-    return {name for name in names if run.options.get(name) != whole.options.get(name)} <= run.changes.keys()
+    with_it, without = options(run), options(whole)
+    names = with_it.keys() | without.keys()
+    return {name for name in names if with_it.get(name) != without.get(name)} <= run.changes.keys()
 
 
 def _order(one: Ablation) -> tuple[str, str, tuple[int, str], float, str, str]:

@@ -72,7 +72,7 @@ class Resilience:
     occlusion: tuple[float, ...]
     occlusion_accuracy: tuple[float, ...]
     corrupted: Array
-    """Spoilt pictures, their noise clipped; may be empty."""
+    """Spoilt pictures, their noise clipped to be shown; may be empty."""
     restored: Array
     """What the memory makes of them; as many."""
 

@@ -45,6 +45,9 @@ LOOKS = {
 OTHER = Look("", "#4B5FA8", "#9DB0F5", "8", (1, 2))
 """For a name that is not ours."""
 
+VARIANTS = ((8.0, 3.0, 2.0, 3.0), (4.0, 2.0), (1.0, 2.0), (10.0, 2.0, 1.0, 2.0, 1.0, 2.0))
+"""Dashes of an algorithm's variants, in the order they come; more begin anew."""
+
 CLASSES = (
     ("#005DA7", "#4A90DF"),
     ("#D66800", "#DD6C32"),

@@ -2,8 +2,9 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class Entry:
     """Parts of the setting that all entries of the dataset have: no name needs to say them."""
     rivals: bool = False
     """Whether its algorithm was run with another preset too: then every name says which."""
+    variant: int = 0
+    """Which of its algorithm's variants it is, counted from 1, so that each has a dash of its own; 0: none."""
 
     @property
     def first(self) -> Run:
@@ -115,9 +118,18 @@ def _entries(runs: Sequence[Run]) -> tuple[Entry, ...]:
         Entry(tuple(sorted(group, key=lambda run: run.seed)), shared, len(presets[group[0].algorithm]) > 1)
         for group in groups.values()
     ]
-    return tuple(
+    return _counted(
         sorted(entries, key=lambda entry: (bool(entry.setting), entry.setting, rank(entry.algorithm)))
     )
+
+
+def _counted(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    variants: Counter[str] = Counter()
+    counted = []
+    for entry in entries:
+        variants[entry.algorithm] += bool(entry.difference)
+        counted.append(replace(entry, variant=variants[entry.algorithm]) if entry.difference else entry)
+    return tuple(counted)
 
 
 def setting(run: Run) -> tuple[str, ...]:
@@ -133,16 +145,24 @@ def setting(run: Run) -> tuple[str, ...]:
 def _changes(run: Run) -> dict[str, Any]:
     """Options that are not the preset's: those changed then, and those in which the preset itself changed since.
 
-    So runs of one name that learnt otherwise are not taken for seeds of each other. What an older record does not
-    say was off, as in `paper`; one that says nothing at all tells only its changes.
+    So runs of one name that learnt otherwise are not taken for seeds of each other.
     """
     try:
-        meant, off = (as_dict(preset(name, run.dataset)) for name in (run.preset, "paper"))
+        meant = as_dict(preset(run.preset, run.dataset))
     except UsageError:  # a stream or a preset of one's own
         return run.changes
-    then = {key: run.options.get(key, off[key]) for key in meant} if run.options else {}
-    since = {key for key, value in then.items() if value != meant[key] and not idle(run.algorithm, key)}
-    return run.changes | {key: then[key] for key in since}
+    then = options(run)
+    since = {key for key, value in meant.items() if then.get(key, value) != value}
+    return run.changes | {key: then[key] for key in since if not idle(run.algorithm, key)}
+
+
+def options(run: Run) -> dict[str, Any]:
+    """A run's options. What an older record does not say was off, as in `paper`; one that says nothing tells none."""
+    try:
+        off = as_dict(preset("paper", run.dataset)) if run.options else {}
+    except UsageError:
+        off = {}
+    return off | run.options
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:

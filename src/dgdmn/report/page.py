@@ -13,7 +13,17 @@ from markupsafe import Markup
 
 from dgdmn.report import words
 from dgdmn.report.charts import marker_definitions
-from dgdmn.report.colours import CLASSES, HEAT_STEPS, LOOKS, OTHER, Look, css_class, display_name, heat
+from dgdmn.report.colours import (
+    CLASSES,
+    HEAT_STEPS,
+    LOOKS,
+    OTHER,
+    VARIANTS,
+    Look,
+    css_class,
+    display_name,
+    heat,
+)
 from dgdmn.report.entries import Dataset, datasets
 from dgdmn.report.runs import Problem, Run, read_runs
 from dgdmn.report.sections.ablation import Changed, ablation
@@ -192,8 +202,13 @@ def _colours(*, dark: bool) -> str:
     shades = {step: heat(step, dark=dark) for step in range(HEAT_STEPS + 1)}
     rules += [f".h{i}{{background:{shade.background};color:{shade.text}}}" for i, shade in shades.items()]
     if not dark:
-        dashes = {name: " ".join(f"{part:g}" for part in one.dash) for name, one in looks.items() if one.dash}
-        rules += [f".s.{css_class(name)}{{stroke-dasharray:{dash}}}" for name, dash in dashes.items()]
+        dashes = {css_class(name): one.dash for name, one in looks.items() if one.dash}
+        # behind the algorithms' own, whose place they take
+        dashes |= {f"v{i}": dash for i, dash in enumerate(VARIANTS)}
+        rules += [
+            f".s.{name}{{stroke-dasharray:{' '.join(f'{part:g}' for part in dash)}}}"
+            for name, dash in dashes.items()
+        ]
     return "\n".join(rules)
 
 

@@ -117,6 +117,12 @@ class Run:
         return float(value) if isinstance(value, int | float) and abs(value) < 1e18 else math.nan
 
     @property
+    def trained_seconds(self) -> float:
+        """Seconds of learning and sleeping: the processor's where they were recorded, else the wall clock's."""
+        processor = self.number("train_cpu_seconds")
+        return processor if math.isfinite(processor) else self.number("train_seconds")
+
+    @property
     def memory_bytes(self) -> float:
         """Bytes that the memory takes; NaN where they were not counted, or not as they are now.
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from dgdmn.report.colours import CLASSES, look
+from dgdmn.report.colours import CLASSES, VARIANTS, look
 from dgdmn.report.entries import Entry
 
 PAPER = "the paper's"
@@ -84,14 +84,14 @@ def accuracy_axes(axes: Axes, title: str, tasks: int, *, y_label: str = "accurac
 def draw(axes: Axes, entry: Entry, x: Sequence[float], y: Sequence[float]) -> None:
     """The line of an algorithm, with its colour, marker and dash."""
     best = entry.first.preset == "best"
-    shown = styled(entry.algorithm, variant=bool(entry.difference), best=best)
+    shown = styled(entry.algorithm, variant=entry.variant, best=best)
     axes.plot(x, y, label=entry.name, markevery=max(1, len(x) // 20), **shown)
 
 
-def styled(algorithm: str, *, variant: bool = False, best: bool = False) -> dict[str, Any]:
+def styled(algorithm: str, *, variant: int = 0, best: bool = False) -> dict[str, Any]:
     """How a line is drawn: a variant has a dash of its own, the preset `best` a wide line and hollow markers."""
     shown = look(algorithm)
-    dashes = (8, 3, 2, 3) if variant else shown.dash
+    dashes = VARIANTS[(variant - 1) % len(VARIANTS)] if variant else shown.dash
     beyond = {"linewidth": 2.0, "markersize": 5, "markerfacecolor": "white"} if best else {}
     return {"color": shown.light, "marker": shown.marker, "dashes": dashes or (None, None), **beyond}
 

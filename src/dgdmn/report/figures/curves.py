@@ -41,7 +41,9 @@ def _panels(entries: Sequence[Entry], *, ltm: bool = False) -> Figure:
 def _panel(axes: Axes, entry: Entry, ltm: bool) -> None:
     curves = series.task_curves(entry, ltm=ltm)
     for curve in curves:
-        axes.plot(curve.steps, curve.values, color=class_colour(curve.number), label=short(curve.task, 20))
+        marker = "o" if len(curve.steps) == 1 else ""  # the last task's line is a point
+        name, colour = short(curve.task, 20), class_colour(curve.number)
+        axes.plot(curve.steps, curve.values, color=colour, marker=marker, label=name)
     for step in series.sleeps(entry):
         axes.axvline(step, color="0.6", linewidth=0.6, linestyle=":", zorder=0)
     title = f"{entry.name}, LTM alone" if ltm else entry.name

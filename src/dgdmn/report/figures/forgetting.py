@@ -24,7 +24,7 @@ def forgetting_curves(runs: Sequence[Run]) -> Figure | None:
     figure, axes = panels(len(parts), 2, size=(3.4, 2.4))
     for dataset, one in zip(parts, axes, strict=True):
         _compare(one, dataset, series.published(dataset.name, "average"), series.forgetting)
-        accuracy_axes(one, short(dataset_name(dataset.name), 40), _steps(dataset), y_label="average accuracy")
+        accuracy_axes(one, _title(dataset), _steps(dataset), y_label="average accuracy")
     add_legend(figure, axes)
     return figure
 
@@ -50,6 +50,12 @@ def long_stream(runs: Sequence[Run]) -> Figure | None:
     axes[2].set(title=f"training time{scaled}", xlabel="tasks seen", ylabel="seconds")
     add_legend(figure, axes)
     return figure
+
+
+def _title(dataset: Dataset) -> str:
+    """Its name, and what all its lines have that is not the paper's way."""
+    shared = ", ".join(sorted(dataset.entries[0].shared))
+    return short(f"{dataset_name(dataset.name)}, {shared}" if shared else dataset_name(dataset.name), 40)
 
 
 def _steps(dataset: Dataset) -> int:

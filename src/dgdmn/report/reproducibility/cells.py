@@ -122,6 +122,6 @@ def _never_learnt(shelf: Shelf) -> str:
     head = (
         "Who never learns has nothing to forget. These did not learn some of the tasks in the first place, so their "
         "BWT looks better than it is (in brackets the mean accuracy on a task right after it was learnt; the paper's "
-        "follows from its ACC and BWT):"
+        "is at least that, by its ACC and BWT):"
     )
     return head + "\n\n" + "\n".join(lines)

@@ -79,8 +79,10 @@ def read_result(directory: Path) -> Result:
     runs, problems = read_runs([directory])
     if problems:
         raise DgdmnError(f"cannot use {directory}: {problems[0].reason}; collect it again")
-    known = read_object(directory / EXTRA)
     run = runs[0]
+    if not run.complete:
+        raise DgdmnError(f"cannot use {directory}: the run has not ended; remove it, or collect it again")
+    known = read_object(directory / EXTRA)
     recognised = (known.get("recognised") or {}).get("events", [])
     return Result(
         replace(run, record=replace(run.record, events=recognised), timeline=_timeline(known)), known

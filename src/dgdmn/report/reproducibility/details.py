@@ -21,7 +21,6 @@ from dgdmn.report.reproducibility.numbers import (
     said,
     short,
     table,
-    train_seconds,
     training_times,
     values,
 )
@@ -42,14 +41,16 @@ def long_stream(shelf: Shelf) -> str:
     )
     rows, compared = [], []
     groups = {name: shelf.find("tdigits", name) for name in ("dgr", "dgdmn")}
-    for (name, found), taken in zip(groups.items(), training_times(*groups.values()), strict=True):
+    times = training_times(*groups.values())
+    for (name, found), taken in zip(groups.items(), times.groups, strict=True):
         for what, value, curve, key in measures:
             ours, theirs = values(found, value), paper.curve(curve).series[name][-1]
             compared.append((f"{display_name(name)}, {what}", ours, theirs, (key, "tdigits", name)))
             rows.append([display_name(name), what, said(ours), short(theirs), str(judge(ours, theirs))])
         seconds = f"{mean(taken):,.0f} s" if taken else "–"
         theirs = paper.tdigits_seconds()[name]
-        rows.append([display_name(name), "training time", seconds, f"{theirs:,.0f} s", "another machine"])
+        what = f"training time, {times.clock}"
+        rows.append([display_name(name), what, seconds, f"{theirs:,.0f} s", "another machine"])
     return _explained(table(["", "at task 40", "ours", "the paper's", "verdict"], rows), below(compared))
 
 
@@ -83,7 +84,9 @@ def resilience(shelf: Shelf) -> str:
                     f"{f'**{said(ours)}**' if ours else 'not run yet'}; paper {short(theirs)}{verdict}"
                 )
             rows.append(cells)
-    pictures = "The digits that are shown with what the LTM makes of them have clipped noise."
+    pictures = (
+        "The LTM is given the digits below with noise that is not clipped; only what is shown of it is."
+    )
     return _explained(table(["", *map(str.upper, series)], rows), below(compared), pictures)
 
 
@@ -117,14 +120,16 @@ def recognition(shelf: Shelf) -> str:
             )
             cells += [said(ours), short(theirs), str(judge(ours, theirs))]
         rows.append(cells)
-    told = [
-        one.extra["recognised"] for one in shelf.find("digits", "dgdmn-recog") if one.extra.get("recognised")
-    ]
+    told = {
+        one.run.seed: one.extra["recognised"]
+        for one in shelf.find("digits", "dgdmn-recog")
+        if one.extra.get("recognised")
+    }
     counted = "\n\n".join(
-        f"Seed {number}: of {one['met']} cases of a task met, the memory that holds it answered in "
+        f"Seed {seed}: of {one['met']} cases of a task met, the memory that holds it answered in "
         f"{one['answered_by_the_right_memory']}; of {one['not_met']} cases of a task not yet met, "
         f"{one['marked_unknown']} were unknown to every memory."
-        for number, one in enumerate(told)
+        for seed, one in told.items()
     )
     head = ["", "ACC", "paper's", "verdict", "BWT", "paper's", "verdict"]
     return _explained(table(head, rows), below(compared), counted)
@@ -138,7 +143,13 @@ def dreams(shelf: Shelf) -> str:
         purity = [one.extra["dreams"][-1].get("purity") for one in found if one.extra.get("dreams")]
         known = [value for value in purity if value is not None and math.isfinite(value)]
         rows.append([f"LTM, learnt {what}", said(known)])
-    return table(["", "label purity of the last dreams"], rows)
+    return _explained(table(["", "label purity of the last dreams"], rows), _SHEETS)
+
+
+_SHEETS = (
+    "Each picture shows the lowest seed. A dream lies in the row of the task whose test rows are nearest to it, "
+    "whatever the memory calls it, so early ones may lie in the row of a digit yet to come."
+)
 
 
 def ablation(results: Sequence[Result]) -> str:
@@ -157,11 +168,11 @@ def ablation(results: Sequence[Result]) -> str:
         found = groups[key]
         cells = [
             f"{display_name(name)}, {dataset_name(dataset)}",
-            how or "the paper's",
+            how or "preset `paper`",
             said(values(found, acc)),
             said(values(found, bwt)),
             said(values(found, newest_quarter)),
-            duration(mean(values(found, train_seconds))),
+            _training(found),
         ]
         if robust:
             cells += [
@@ -170,6 +181,11 @@ def ablation(results: Sequence[Result]) -> str:
             ]
         rows.append(cells)
     return table(head, rows)
+
+
+def _training(found: Sequence[Result]) -> str:
+    times = training_times(found)
+    return f"{duration(mean(times.groups[0]))}, {times.clock}"
 
 
 def newest_quarter(one: Result) -> float:

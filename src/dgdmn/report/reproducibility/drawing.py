@@ -79,8 +79,10 @@ def _maps(runs: Sequence[Run]) -> Figure | None:
 def _dreams(target: str, runs: Sequence[Run]) -> Drawn:
     from dgdmn.report import figures
 
-    for run in runs:
-        yield f"{target}-{'jointly' if run.together else 'in-sequence'}", figures.dream_sheet([run])
+    for name, together in (("in-sequence", False), ("jointly", True)):
+        found = sorted((run for run in runs if run.together == together), key=lambda run: run.seed)
+        if found:
+            yield f"{target}-{name}", figures.dream_sheet(found[:1])
 
 
 def _recognition(target: str, runs: Sequence[Run]) -> Drawn:
@@ -132,7 +134,7 @@ def resilience_figure(shelf: Shelf, *, beyond: bool = False) -> Figure | None:
             draw_published(one, algorithm, curve.x, curve.series[name])
         if beyond:
             y = _under(shelf.find("digits", "dgr", _BEYOND), field, curve.x)
-            one.plot(curve.x, y, label="LTM (preset best)", **styled("dgr", variant=True, best=True))
+            one.plot(curve.x, y, label="LTM (preset best)", **styled("dgr", variant=1, best=True))
         one.set(xlabel=label, ylabel="accuracy", ylim=(0.4, 1.0))
     add_legend(figure, axes)
     return figure

@@ -169,16 +169,17 @@ def _last_ten(shelf: Shelf) -> Goal:
 
 
 def _faster(shelf: Shelf) -> Goal:
-    single, dual = training_times(shelf.find("tdigits", "dgr"), shelf.find("tdigits", "dgdmn"))
+    taken = training_times(shelf.find("tdigits", "dgr"), shelf.find("tdigits", "dgdmn"))
+    single, dual = taken.groups
     known = bool(single and dual)
     times = mean(single) / mean(dual) if known else 0.0
     return Goal(
         "DGDMN on TDigits at least 3.3 × faster than DGR",
-        f"{times:.1f} × ({mean(single):,.0f} s and {mean(dual):,.0f} s)" if known else "–",
+        f"{times:.1f} × ({mean(single):,.0f} s and {mean(dual):,.0f} s, {taken.clock})" if known else "–",
         outcome(known, lambda: times >= 3.3),
         _fewest(single, dual),
         SEEDS["tdigits"],
-        " and ".join(", ".join(f"{one:,.0f} s" for one in taken) for taken in (single, dual)),
+        " and ".join(", ".join(f"{one:,.0f} s" for one in group) for group in (single, dual)),
         reason(("time", "tdigits", "dgdmn"), _fewest(single, dual)),
     )
 

@@ -57,19 +57,35 @@ def values(results: Sequence[Result], value: Callable[[Result], float]) -> list[
     return [number for one in results if math.isfinite(number := value(one))]
 
 
-def train_seconds(one: Result) -> float:
-    """Wall clock of learning and sleeping."""
-    return one.run.number("train_seconds")
+@dataclass(frozen=True)
+class Times:
+    """How long runs that are compared have trained."""
+
+    groups: tuple[list[float], ...]
+    """Seconds of each run of each group."""
+    clock: str
+    """What was read: `processor` or `wall clock`."""
 
 
-def training_times(*groups: Sequence[Result]) -> list[list[float]]:
-    """Seconds that the runs of groups to be compared have trained.
+def training_times(*groups: Sequence[Result]) -> Times:
+    """Times of learning and sleeping of groups to be compared.
 
-    Those of the processor if all of them recorded it, since waiting for a shared core says nothing; else wall clock.
+    Those of the processor, since waiting for a shared core says nothing, of the seeds for which all groups have it;
+    where there is no such seed, the wall clock of all.
     """
-    told = all(math.isfinite(one.run.number("train_cpu_seconds")) for group in groups for one in group)
-    field = "train_cpu_seconds" if told else "train_seconds"
-    return [values(group, lambda one: one.run.number(field)) for group in groups]
+    told = [
+        {one.run.seed for one in group if math.isfinite(one.run.number("train_cpu_seconds"))}
+        for group in groups
+        if group
+    ]
+    seeds = set.intersection(*told) if told else set()
+    if not seeds:
+        walls = tuple(values(group, lambda one: one.run.number("train_seconds")) for group in groups)
+        return Times(walls, "wall clock")
+    processor = tuple(
+        [one.run.number("train_cpu_seconds") for one in group if one.run.seed in seeds] for group in groups
+    )
+    return Times(processor, "processor")
 
 
 def mean(numbers: Sequence[float]) -> float:

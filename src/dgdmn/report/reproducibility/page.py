@@ -35,7 +35,8 @@ INTRODUCTION = """# Reproducibility
 
 Every table, figure and claim of *Deep Generative Dual Memory Network for Continual Learning* (Kamra, Gupta, Liu
 2018), ours beside the paper's. This page is generated from [results](results) by `dgdmn reproduce --draw-only`; a
-test compares the two, so no number here was typed. How to make it again: [docs/reproduce.md](docs/reproduce.md).
+test compares the two, so no number in a table or figure was typed. Reasons and deviations are kept by hand, with
+numbers from [docs/LOG.md](docs/LOG.md). How to make it again: [docs/reproduce.md](docs/reproduce.md).
 
 A cell is the mean ± standard error over seeds, the number of seeds in brackets. Seeds are 0, 1, 2 …, none was
 chosen. The paper gives one run of each, so the verdict is

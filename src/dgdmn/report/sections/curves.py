@@ -9,7 +9,7 @@ from markupsafe import Markup
 from dgdmn import paper
 from dgdmn.report import series
 from dgdmn.report.charts import Axes, Series, line_chart, swatch
-from dgdmn.report.colours import CLASSES, css_class, display_name
+from dgdmn.report.colours import CLASSES, VARIANTS, css_class, display_name
 from dgdmn.report.entries import Dataset, Entry
 from dgdmn.report.words import short
 from dgdmn.wording import counted
@@ -93,7 +93,8 @@ def legend(entries: Iterable[Entry]) -> tuple[Button, ...]:
 
 def line_class(entry: Entry) -> str:
     """Colour, dash and width of an entry's line."""
-    variant, best = " variant" if entry.difference else "", " best" if entry.first.preset == "best" else ""
+    variant = f" v{(entry.variant - 1) % len(VARIANTS)}" if entry.variant else ""
+    best = " best" if entry.first.preset == "best" else ""
     return css_class(entry.algorithm) + variant + best
 
 

@@ -15,7 +15,6 @@ from dgdmn.report.reproducibility.numbers import (
     said,
     signed,
     table,
-    train_seconds,
     values,
 )
 from dgdmn.report.words import dataset_name, plain, seconds
@@ -27,8 +26,8 @@ _COLUMNS = ("ACC", "BWT", "difference", "training", "bytes")
 _WORDS = (
     "The difference is that of ACC to `best` with the same seed; the option that costs most on Digits comes first. "
     "Some take others with them: without the prior or without latent noise no dream is drawn anew, and without the "
-    "prior recognition is by reconstruction. Training is wall clock on cores that were shared with other work, so "
-    "rough; bytes are counted as above."
+    "prior recognition is by reconstruction. Training is the processor's time where it was recorded, else wall "
+    "clock, on cores that were shared with other work, so rough; bytes are counted as above."
 )
 
 
@@ -71,7 +70,7 @@ def _whole(shelf: Shelf, dataset: str, algorithm: str) -> list[str]:
     runs = shelf.find(dataset, algorithm, BEST)
     if not runs:
         return _missing(dataset, algorithm)
-    costs = mean(values(runs, train_seconds)), mean([one.run.memory_bytes for one in runs])
+    costs = mean([one.run.trained_seconds for one in runs]), mean([one.run.memory_bytes for one in runs])
     return [said(values(runs, acc)), said(values(runs, bwt)), "–", seconds(costs[0]), size(costs[1])]
 
 

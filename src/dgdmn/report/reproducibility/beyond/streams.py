@@ -10,10 +10,11 @@ from dgdmn.report.reproducibility.numbers import Shelf, bwt, mean, paired, said,
 from dgdmn.wording import size
 
 _CAUTION = (
-    "Training is learning and sleeping on one thread, the mean over the seeds that both have: the processor's time "
-    "where both recorded it, else the wall clock. The cores were shared with other work, and not evenly, so the ratio "
-    "is rough; `benchmarks/presets.py` times both in turns, figures in docs/LOG.md. Bytes are those of the long-term "
-    "memory and of n_STM task memories, for `best` with its prior and with as many codes as a task memory ever held."
+    "Training is learning and sleeping on one thread, the mean over the seeds for which both recorded the processor's "
+    "time; where there is none, the wall clock of the seeds that both have. The cores were shared with other work, and "
+    "not evenly, so the ratio is rough; `benchmarks/presets.py` times both in turns, figures in docs/LOG.md. Bytes are "
+    "those of the long-term memory and of n_STM task memories, for `best` with its prior and with as many codes as a "
+    "task memory ever held."
 )
 
 
@@ -56,7 +57,14 @@ def _told(found: Sequence[Result], value: Callable[[Result], float]) -> str:
 
 def _costs(shelf: Shelf) -> str:
     streams = {(aim.dataset, aim.algorithm): aim for aim in AIMS}.values()
-    head = ["", "training, `best`", "training, `paper`", "ratio (seeds)", "bytes, `best`", "bytes, `paper`"]
+    head = [
+        "",
+        "training, `best`",
+        "training, `paper`",
+        "ratio (seeds; clock)",
+        "bytes, `best`",
+        "bytes, `paper`",
+    ]
     return table(head, [_cost(aim, shelf) for aim in streams])
 
 
@@ -64,9 +72,11 @@ def _cost(aim: Aim, shelf: Shelf) -> list[str]:
     mine, theirs = aim.runs(shelf), aim.runs(shelf, "")
     both = paired(mine, theirs)
     # without a seed in common each is told by itself, and there is no ratio
-    taken = [mean(times) for times in training_times(*(both if both[0] else (mine, theirs)))]
+    times = training_times(*(both if both[0] else (mine, theirs)))
+    taken = [mean(group) for group in times.groups]
     kept = [mean([one.run.memory_bytes for one in found]) for found in (mine, theirs)]
-    ratio = f"{taken[0] / taken[1]:.2f} × ({len(both[0])})" if both[0] and taken[1] > 0 else "–"
+    compared = f"({len(times.groups[0])}; {times.clock})"
+    ratio = f"{taken[0] / taken[1]:.2f} × {compared}" if both[0] and taken[1] > 0 else "–"
     return [
         aim.stream.split(",")[0],
         *(f"{one:,.0f} s" if one == one else "not run yet" for one in taken),
