@@ -134,6 +134,13 @@ def test_labels_of_another_kind_are_refused(name, make, tasks):
     _check_twins(model, twin, tasks)
 
 
+@pytest.mark.parametrize("kind", ["S1", "datetime64[D]"])
+def test_labels_that_cannot_be_saved_are_not_learnt(name, make, tasks, kind):
+    X, y = tasks[0]
+    with pytest.raises(UsageError, match=r"y has labels of kind (bytes|date); use text or numbers"):
+        make(name).partial_fit(X, y.astype(kind))
+
+
 def test_more_classes_than_fixed_outputs_are_refused(name, make, tasks):
     model, twin = (make(name, n_classes=2).partial_fit(*tasks[0]).partial_fit(*tasks[1]) for _ in range(2))
     with pytest.raises(UsageError, match="class 2 is one too many: n_classes is 2"):
@@ -172,6 +179,20 @@ def test_an_interrupted_partial_fit_leaves_no_trace(name, make, tasks, error, at
     with pytest.raises(type(error)):
         model.partial_fit(*tasks[2], task="c")
     model.listen = None
+    _check_twins(model, twin, tasks)
+
+
+def test_an_interrupt_at_the_very_end_leaves_no_trace(name, make, tasks, monkeypatch):
+    """Just when what was learnt is about to take its place."""
+    model, twin = make(name).partial_fit(*tasks[0], task="a"), make(name).partial_fit(*tasks[0], task="a")
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(model.learnt_), "sorted_labels", stop)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(*tasks[2], task="c")
     _check_twins(model, twin, tasks)
 
 
@@ -289,6 +310,20 @@ def test_values_beyond_the_first_tasks_are_clipped_with_one_warning(name, make, 
     model.partial_fit(wide, y)
     again = make(name).fit(X * 10 - 3, y)
     assert np.array_equal(answers, again.predict_proba(wide.clip(low, high)))
+
+
+def test_a_feature_that_was_constant_has_a_unit_of_room(make, tasks):
+    """In the first task it said nothing of its range; what comes later is neither lost nor given back as another."""
+    X, y = tasks[0]
+    rows = np.c_[np.full(len(X), 7.0), 3 * X.reshape(len(X), -1)]
+    scaling = make("dgr").fit(rows, y).learnt_.scaling
+    later = rows.copy()
+    later[:, 0] = 7.5
+    assert not scaling.clips(later)
+    assert scaling.apply(later)[:, 0] == pytest.approx(0.5)
+    assert scaling.invert(scaling.apply(later), rows.shape[1:]) == pytest.approx(later, abs=1e-5)
+    later[:, 0] = 8.5
+    assert scaling.clips(later)
 
 
 def test_a_value_range_scales(name, make, tasks):

@@ -255,6 +255,12 @@ def test_another_directory_of_ours_is_refused(make, tasks, tmp_path):
         load(tmp_path)
 
 
+def test_a_word_that_load_does_not_know_is_not_the_memorys_fault(make, tasks, tmp_path):
+    make("nn").partial_fit(*tasks[0]).save(tmp_path)
+    with pytest.raises(UsageError, match="load takes no n_stm: a memory keeps what it was made with"):
+        load(tmp_path, n_stm=3)
+
+
 def test_a_device_that_is_not_there_is_not_the_memorys_fault(make, tasks, tmp_path):
     make("nn").partial_fit(*tasks[0]).save(tmp_path)
     with pytest.raises(UsageError, match="device 'abacus' cannot be used here"):

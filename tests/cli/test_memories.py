@@ -253,6 +253,39 @@ def test_ctrl_c_is_one_line_and_a_new_memory_is_not_there(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+def test_a_first_save_that_fails_says_why_and_leaves_nothing(tmp_path, capsys, monkeypatch):
+    """A disk that is full after the first file."""
+    from dgdmn.storage import directory
+
+    written = []
+
+    def full(path, content):
+        written.append(path)
+        if len(written) > 1:
+            raise OSError(28, "No space left on device", str(path))
+        path.write_bytes(content)
+
+    monkeypatch.chdir(tmp_path)
+    write_npz("rows.npz", "elm")
+    monkeypatch.setattr(directory, "replace", full)
+    line, code = refused(capsys, "learn", "m", "rows.npz", *QUICK)
+    assert "No space left on device" in line
+    assert code == 1
+    assert not Path("m").exists()
+
+
+def test_what_was_set_for_the_next_fit_is_not_what_is_inspected(tmp_path, capsys):
+    write_npz(tmp_path / "rows.npz", "elm")
+    rows = np.load(tmp_path / "rows.npz")
+    model = dgdmn.DGDMN("arrays", n_stm=3, min_steps=5, value_range=(-20, 20)).partial_fit(
+        rows["X"], rows["y"]
+    )
+    model.set_params(n_stm=7).save(tmp_path / "m")
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(tmp_path / "m")])
+    assert "1 of 3" in capsys.readouterr().out
+
+
 def wait_for(condition):
     for _ in range(600):
         if condition():
@@ -269,6 +302,7 @@ def test_mistakes_are_one_line(forest, tmp_path, capsys, monkeypatch):
     np.savez("wide.npz", X=np.zeros((3, 5)), y=[0, 1, 2])
     np.save("bare.npy", np.zeros((3, 2)))
     np.savez("real.npz", X=np.zeros((3, 2)), y=[0.5, 1.5, 2.5])
+    np.savez("bytes.npz", X=np.zeros((3, 2)), y=np.array([b"a", b"b", b"b"]))
     Path("full").mkdir()
     Path("full", "thesis.txt").write_text("do not lose this")
     for words, expected in (
@@ -311,6 +345,7 @@ def test_mistakes_are_one_line(forest, tmp_path, capsys, monkeypatch):
         ),
         (("learn", "new", "other.npz", "--recognition", "dens"), r"'dens'.*\('reconstruction', 'density'\);"),
         (("learn", "new", "real.npz"), "Unknown label type"),
+        (("learn", "new", "bytes.npz"), "y has labels of kind bytes"),
         (("learn", "new", "other.npz", "--algorithm", "dgdm"), "did you mean dgdmn"),
         (("learn", "new", "other.npz", "--preset", "papr"), "did you mean paper"),
         (("learn", "new", "other.npz", "--value-range", "3", "1"), "with low below high"),
@@ -332,6 +367,7 @@ def test_mistakes_are_one_line(forest, tmp_path, capsys, monkeypatch):
         "wide.npz",
         "bare.npy",
         "real.npz",
+        "bytes.npz",
         "full",
     }
     assert {path.name for path in Path("full").iterdir()} == {"thesis.txt"}

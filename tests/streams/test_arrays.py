@@ -213,12 +213,20 @@ def test_labels_are_integers_only_if_all_read_so(tmp_path):
         ("label,a\n1,\n", "'' in row 2, column 'a'"),
         ("label,a\n1,nan\n", "NaN or infinite value in row 0"),
         ("label\n1\n", "no feature columns"),
+        ("1,2.5\n3,4\n", "no header: its first line is numbers"),
+        ("label,a\nx,1\n ,1\n", "no label in row 3, column 'label'"),
+        ("day,task,a\n1,,1\n", "no task in row 2, column 'task'"),
     ],
 )
 def test_a_wrong_csv_is_named(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as error:
         read_arrays(write(tmp_path / "own.csv", text))
     assert "own.csv" in str(error.value)
+
+
+def test_columns_may_be_counted(tmp_path):
+    """As pandas names them where nobody did."""
+    assert read_arrays(write(tmp_path / "own.csv", "0,1\n5,6\n")).X.tolist() == [[5, 6]]
 
 
 @pytest.mark.parametrize("name", ["own.npz", "own.npy", "own.csv"])

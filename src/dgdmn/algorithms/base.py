@@ -87,7 +87,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             listen = self.listen or ignore
             learnt.memory.learn("task 1", self._samples(learnt, X, y), learnt.seeds, listen)
             learnt.memory.sleep(learnt.seeds, listen)
-        return self._commit(learnt)
+            return self._commit(learnt)
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, *, task: str | None = None
@@ -98,7 +98,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         ----------
         X : array of shape (n, d), (n, h, w) or (n, h, w, channels)
         y : array of shape (n,)
-        classes : all labels that may ever come; left out, new ones may appear in any call
+        classes : all labels that may ever come, named in the first call; left out, new ones may appear in any
         task : the task's descriptor; left out, DGDMN recognises a task it knows and takes any other as new
         """
         first = not self.__sklearn_is_fitted__()
@@ -110,7 +110,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             self._make_room(learnt, y)
             new = self._samples(learnt, X, y)
             learnt.memory.learn(None if task is None else str(task), new, learnt.seeds, self.listen or ignore)
-        return self._commit(learnt)
+            return self._commit(learnt)
 
     def predict(self, X: ArrayLike, task: str | None = None) -> NDArray[Any]:
         """The label of each sample. The task only says which memory answers; it masks nothing."""
@@ -252,8 +252,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return X, y
 
     def _commit(self, learnt: Learnt) -> Self:
-        self.learnt_ = learnt
-        self.classes_ = learnt.sorted_labels()[0]
+        self.learnt_, self.classes_ = (
+            learnt,
+            learnt.sorted_labels()[0],
+        )  # what can fail or take time comes first
         return self
 
 
@@ -273,9 +275,11 @@ def check_device(device: str) -> None:
 
 def _check_labels(y: NDArray[Any]) -> None:
     try:
-        np.unique(y)
+        kinds = {type(label) for label in np.unique(y).tolist()}
     except TypeError as error:
         raise UsageError("y mixes labels of several kinds; use only text or only numbers") from error
+    for kind in kinds - {str, int, float, bool}:
+        raise UsageError(f"y has labels of kind {kind.__name__}; use text or numbers")
     check_classification_targets(y)
 
 

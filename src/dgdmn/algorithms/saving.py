@@ -144,6 +144,8 @@ def _options(about: dict[str, Any], model: ContinualClassifier) -> Preset:
 
 
 def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:
+    for key in own.keys() - {*_OWN, *_HERE}:
+        raise UsageError(f"load takes no {key}: a memory keeps what it was made with; set_params changes it")
     described = about.get("own")
     for key, what in described.items() if isinstance(described, dict) else ():
         if own.get(key) is None:

@@ -35,6 +35,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
 
 
+_GO_ON = ("run", "resume", "reproduce", "data")
+"""Verbs that lose nothing when they are interrupted."""
+
+
 def main(argv: list[str] | None = None) -> None:
     """Do what the command line says and exit."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -44,9 +48,9 @@ def main(argv: list[str] | None = None) -> None:
     except DgdmnError as error:
         code = _complain(str(error), debug, 2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
-        code = _complain(
-            "interrupted; what was done is saved, and the same command goes on with it", debug, 1
-        )
+        lost = not arguments or arguments[0] not in _GO_ON
+        told = "" if lost else "; what was done is saved, and the same command goes on with it"
+        code = _complain(f"interrupted{told}", debug, 1)
     except BrokenPipeError:  # `dgdmn … | head`: nobody reads on
         sys.stdout = None
         code = 0

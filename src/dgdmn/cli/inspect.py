@@ -52,7 +52,8 @@ def _facts(model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
     from dgdmn.algorithms.generative import GenerativeClassifier
     from dgdmn.algorithms.saving import name_of
 
-    options, learnt = model._options(), model.learnt_
+    learnt = model.learnt_
+    options = learnt.options  # what it learnt with; parameters may have been set for the next `fit` since
     facts: dict[str, Any] = {
         "algorithm": name_of(type(model)),
         "preset": model.preset if isinstance(model.preset, str) else "of its own",
@@ -95,7 +96,8 @@ def _next(model: ContinualClassifier, rows: int, threads: int) -> dict[str, Any]
 
     if not rows:
         return None
-    options, learnt = model._options(), model.learnt_
+    learnt = model.learnt_
+    options = learnt.options
     free = options.n_stm - len(model.awake_tasks()) if isinstance(model, DualClassifier) else 1
     stages = next_stages(model, [rows] * max(1, free))
     asleep = [stage for stage in stages if stage.what == "sleep"][:1]

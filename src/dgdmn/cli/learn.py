@@ -40,7 +40,7 @@ class Learn:
     task: str = ""
     """The task's name; left out, DGDMN recognises a task it knows and takes any other as new."""
     label: str = ""
-    """The csv column or npz array with the labels; left out, `label` or `y`."""
+    """The csv column or npz array with the labels; left out, `label`, in an npz also `y` or `labels`."""
     algorithm: str = ""
     """Of a new memory; left out, dgdmn. `dgdmn algorithms` lists them."""
     preset: str = ""
@@ -176,5 +176,5 @@ def _learn(model: ContinualClassifier, notes: Notes, task: str | None, rows: Arr
             notes.sleeps()
             parts.append(f"slept, and consolidated {listed(event.tasks)}")
     if isinstance(model, DualClassifier):
-        parts.append(f"short-term memory {len(model.awake_tasks())} of {model._options().n_stm}")
+        parts.append(f"short-term memory {len(model.awake_tasks())} of {model.learnt_.options.n_stm}")
     return "; ".join(parts)

@@ -80,7 +80,7 @@ def kept(model: ContinualClassifier, path: Path, notes: Notes) -> None:
 def held(path: Path) -> Iterator[None]:
     """Hold a memory alone; where none came to be, leave nothing behind."""
     from dgdmn.records import locked
-    from dgdmn.storage import check_place, holds_memory
+    from dgdmn.storage import check_place, discard, holds_memory
 
     check_place(path)
     new = not path.exists()
@@ -89,8 +89,7 @@ def held(path: Path) -> Iterator[None]:
             yield
         finally:
             if new and not holds_memory(path):
-                (path / ".lock").unlink(missing_ok=True)
-                path.rmdir()
+                discard(path)
 
 
 def known_tasks(model: ContinualClassifier, notes: Notes) -> list[str]:

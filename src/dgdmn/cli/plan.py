@@ -128,7 +128,8 @@ def _of_memory(args: Plan) -> tuple[str, Preset, Planned]:
     rows = args.samples or mean_rows(model, notes)
     if not rows:
         raise UsageError(f"nobody noted how many rows the tasks of {path} had; give --samples")
-    options, learnt = model._options(), model.learnt_
+    learnt = model.learnt_
+    options = learnt.options
     free = options.n_stm - len(model.awake_tasks()) if isinstance(model, DualClassifier) else 1
     stages = next_stages(model, [rows] * (args.tasks or max(1, free)))
     return name_of(type(model)), options, (learnt.shape, learnt.outputs, stages)

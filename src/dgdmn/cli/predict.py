@@ -38,7 +38,7 @@ class Predict:
     task: str = ""
     """All rows are of this task: the memory that holds it answers."""
     label: str = ""
-    """The csv column or npz array with the labels; left out, `label` or `y`, if there."""
+    """The csv column or npz array with the labels; left out, `label`, in an npz also `y` or `labels`, if there."""
     threads: int = 0
     """torch threads; 0: as many as torch likes."""
 

@@ -76,13 +76,14 @@ class DualMemory:
     def room(self) -> int:
         """Bytes of the long-term memory and n_STM task memories, awake or not: the most there will be.
 
-        A task memory that is not awake counts with as many codes as one ever had, and a prior of full size.
+        Priors count with their full size, and a task memory that is not awake with as many codes as one ever had.
         """
         with hollow():
             sttm = GenerativeMemory(self._blueprint, "stm", self.ltm.n_classes, Seeds(0))
-        prior = sttm.prior.room() if sttm.prior is not None else 0
         asleep = max(0, self._options.n_stm - len(self.stm.awake))
-        return bytes_in(self.state()) + asleep * (bytes_in(sttm.state()) + prior + self.stm.largest_index)
+        priors = sum(_to_come(memory) for memory in (self.ltm, *(held.memory for held in self.stm.awake)))
+        each = bytes_in(sttm.state()) + _to_come(sttm) + self.stm.largest_index
+        return bytes_in(self.state()) + priors + asleep * each
 
     def state(self) -> State:
         """All that was learnt."""
@@ -103,8 +104,13 @@ class DualMemory:
         self.ltm.n_classes = n_classes
 
 
+def _to_come(memory: GenerativeMemory) -> int:
+    """Bytes that a memory's prior may still grow by."""
+    return max(0, memory.prior.room() - bytes_in(memory.prior.state())) if memory.prior is not None else 0
+
+
 def full_bytes(blueprint: Blueprint, n_classes: int) -> int:
-    """Bytes of the weights of a dual memory just before it sleeps.
+    """Bytes of a dual memory just before it sleeps: its weights and, where it has them, its priors.
 
     Of our own networks, whatever the user's are; nothing is drawn from a run's seeds.
     """

@@ -195,9 +195,10 @@ class TrainedNetwork(nn.Module):
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = True) -> Any:
         """Take weights of the right names, shapes and types, each as a copy of its own."""
+        own = self.state_dict()
         for key, value in state_dict.items():
-            if value.dtype != torch.float32:
-                raise TypeError(f"{key} is of {value.dtype}, not torch.float32")
+            if key in own and value.dtype != own[key].dtype:
+                raise TypeError(f"{key} is of {value.dtype}, not {own[key].dtype}")
         copies = {key: value.clone() for key, value in state_dict.items()}
         return super().load_state_dict(copies, strict=strict, assign=assign)
 

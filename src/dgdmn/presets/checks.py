@@ -28,7 +28,7 @@ _RANGES = (
     ("batch_size", "", 1, _ANY),
     ("learning_rate", "", 1e-12, _ANY),
     ("rho", "ρ", 0, 1),
-    ("epsilon", "ε", 0, _ANY),
+    ("epsilon", "ε", 1e-12, _ANY),
     ("momentum", "", 0, 0.999),
     ("clip_norm", "", 0, _ANY),
     ("clip_value", "", 0, _ANY),

@@ -26,14 +26,14 @@ def preset(name: str, dataset: str | None = None) -> Preset:
     """
     if name not in PRESETS:
         raise UsageError(f"no preset {name!r}{suggestion(name, PRESETS)}; there are {', '.join(PRESETS)}")
-    if name == "arrays":
-        return ARRAYS
-    if name == "best" and dataset is None:
-        return BEST_ARRAYS
     if dataset is not None and dataset not in PAPER:
         raise UsageError(
             f"no preset for {dataset!r}{suggestion(dataset, PAPER)}; there are presets for {', '.join(PAPER)}"
         )
+    if name == "arrays":
+        return ARRAYS
+    if name == "best" and dataset is None:
+        return BEST_ARRAYS
     base = replace(PAPER["digits"], n_classes=0) if dataset is None else PAPER[dataset]
     if name == "best" and dataset:
         return best(base, dataset)
@@ -81,7 +81,7 @@ def field_docs() -> dict[str, str]:
     return docs
 
 
-NO_SHORT_TERM = ("nn", "dropnn", "ppr", "ewc", "dgr", "joint")
+NO_SHORT_TERM = ("nn", "dropnn", "ppr", "ewc", "si", "lwf", "dgr", "joint")
 """Algorithms for which the options of a short-term memory decide nothing."""
 
 

@@ -1,6 +1,6 @@
 """What a memory has learnt as plain values, and as a directory on disk."""
 
-from dgdmn.storage.directory import FORMAT, check_place, holds_memory, read, read_about, write
+from dgdmn.storage.directory import FORMAT, check_place, discard, holds_memory, read, read_about, write
 from dgdmn.storage.tree import State, bytes_in, tensors_in
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "State",
     "bytes_in",
     "check_place",
+    "discard",
     "holds_memory",
     "read",
     "read_about",

@@ -102,6 +102,15 @@ def check_place(directory: Path) -> None:
             )
 
 
+def discard(directory: Path) -> None:
+    """Remove what a save that was cut short has left, and the directory if nothing else is in it."""
+    with suppress(OSError):  # the error that cut it short is the one to tell
+        for path in directory.iterdir():
+            if _ours(path.name):
+                path.unlink()
+        directory.rmdir()
+
+
 def _ours(name: str) -> bool:
     """What a save that was cut short may have left, and the lock."""
     return bool(_TENSOR_FILE.fullmatch(name.removeprefix(".").removesuffix(".tmp"))) or name in (

@@ -85,6 +85,9 @@ def _read_csv(place: Path, label: str | None, task: str | None) -> Arrays:
     if len(lines) < 2:
         raise DataError(f"{place} has no rows: give a header line and at least one row")
     columns, rows = lines[0], lines[1:]
+    counted = [str(i) for i in range(len(columns))]  # what pandas calls columns without names
+    if columns != counted and all(_is_number(name) for name in columns):
+        raise DataError(f"{place} has no header: its first line is numbers, give each column a name")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(columns):
             raise DataError(f"{place} has {len(row)} values in row {number}, its header has {len(columns)}")
@@ -92,6 +95,12 @@ def _read_csv(place: Path, label: str | None, task: str | None) -> Arrays:
     features = [i for i in range(len(columns)) if i not in taken.values()]
     if not features:
         raise DataError(f"{place} has no feature columns besides {', '.join(columns)}")
+    for name, i in taken.items():
+        for number, row in enumerate(rows, start=2):
+            if i is not None and not row[i].strip():
+                raise DataError(
+                    f"{place} has no {name} in row {number}, column {columns[i]!r}: fill or remove it"
+                )
     y, tasks = (None if i is None else labels([row[i] for row in rows]) for i in taken.values())
     return Arrays(_numbers(place, columns, rows, features), y, tasks)
 
@@ -115,6 +124,14 @@ def _numbers(place: Path, columns: Sequence[str], rows: list[list[str]], feature
                 where = f"row {r + 2}, column {columns[column]!r}"
                 raise DataError(f"{place} has {row[column]!r} in {where}: features are numbers") from error
     return result
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def labels(values: Iterable[str]) -> NDArray[Any]:
