@@ -5,6 +5,7 @@ import sys
 import xml.etree.ElementTree as ET
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -61,8 +62,10 @@ def test_curves_have_the_papers_axes_order_and_colours(runs):
     lines = figures.forgetting_curves(runs).axes[0].get_lines()
     colours = {line.get_label(): line.get_color() for line in lines if not line.get_label().startswith("_")}
     assert colours.pop(PAPER) == LOOKS["dgdmn"].light
+    alone = {name: colours.pop(name) for name in list(colours) if name.endswith("LTM alone")}
     assert colours == {look.name: look.light for look in LOOKS.values() if look.name in colours}
     assert list(colours) == ["NN", "DGDMN", "DGDMN-recog"]
+    assert alone == {f"{name}, LTM alone": colours[name] for name in ("DGDMN", "DGDMN-recog")}
     sheet = figures.revision_curves(runs)
     assert [axes.get_title() for axes in sheet.axes] == ["DGDMN"]
 
@@ -206,9 +209,24 @@ def test_variants_of_an_algorithm_are_told_apart_by_their_dashes(make_run):
         make_run("c", tasks=3, artefacts="none", changes={"n_stm": 5}),
     ])  # fmt: skip
     lines = figures.forgetting_curves(runs).axes[0].get_lines()
-    dashes = {line.get_label(): line._dash_pattern for line in lines if "DGDMN" in str(line.get_label())}
+    dashes = {line.get_label(): line._dash_pattern for line in lines if line.get_marker() == "P"}
     assert list(dashes) == ["DGDMN", "DGDMN (n_stm 1)", "DGDMN (n_stm 5)"]
     assert len({str(dash) for dash in dashes.values()}) == 3, dashes
+
+
+def test_the_long_term_memory_alone_stands_beside_the_average(make_run):
+    """Between sleeps an average is flattered; an algorithm without a short-term memory has one line."""
+    runs, _ = read_runs([
+        make_run("a", tasks=4, artefacts="none"),
+        make_run("b", tasks=4, artefacts="none", algorithm="nn"),
+    ])  # fmt: skip
+    lines = {line.get_label(): line for line in figures.forgetting_curves(runs).axes[0].get_lines()}
+    assert {"NN", "DGDMN", "DGDMN, LTM alone"} <= lines.keys()
+    assert "NN, LTM alone" not in lines
+    alone, assisted = (lines[name].get_ydata() for name in ("DGDMN, LTM alone", "DGDMN"))
+    assert np.isnan(alone[0])
+    assert alone[2] == 0 < assisted[2]
+    assert alone[3] == assisted[3]
 
 
 def test_the_last_task_has_a_point_where_it_has_no_line(make_run):

@@ -215,6 +215,17 @@ def test_below_the_papers_has_a_reason_and_never_learning_is_said(run_with):
     assert "(single run, lower). One run: too early to say." in single
 
 
+def test_a_task_that_was_never_learnt_is_named(run_with):
+    """A mean over ten tasks hides it, and a curve of one point may."""
+    matrix = square(1.0, [0.9] * 10)
+    matrix[-1, -1] = 0.1
+    learnt = run_with("digits", "dgdmn", 0, square(1.0, [0.9] * 10))
+    text = metric_table(Shelf((learnt, run_with("digits", "dgr", 0, matrix))), "bwt")
+    assert "- DGR on Digits: t9 (.10)" in text
+    assert "DGDMN on Digits: t" not in text
+    assert "Single tasks" not in metric_table(Shelf((learnt,)), "bwt")
+
+
 def test_below_the_papers_has_a_reason_under_every_table(run_with):
     covered = {"occlusion": [0.19], "occlusion_accuracy": [0.8], "noise": [0.3], "noise_accuracy": [0.1]}
     runs = [

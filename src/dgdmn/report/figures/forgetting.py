@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from dgdmn import paper
 from dgdmn.report import series
+from dgdmn.report.colours import look
 from dgdmn.report.entries import Dataset, Entry, datasets
 from dgdmn.report.figures.canvas import accuracy_axes, add_legend, draw, draw_published, panels
 from dgdmn.report.runs import Run
@@ -24,6 +25,7 @@ def forgetting_curves(runs: Sequence[Run]) -> Figure | None:
     figure, axes = panels(len(parts), 2, size=(3.4, 2.4))
     for dataset, one in zip(parts, axes, strict=True):
         _compare(one, dataset, series.published(dataset.name, "average"), series.forgetting)
+        _long_term_alone(one, dataset)
         accuracy_axes(one, _title(dataset), _steps(dataset), y_label="average accuracy")
     add_legend(figure, axes)
     return figure
@@ -50,6 +52,15 @@ def long_stream(runs: Sequence[Run]) -> Figure | None:
     axes[2].set(title=f"training time{scaled}", xlabel="tasks seen", ylabel="seconds")
     add_legend(figure, axes)
     return figure
+
+
+def _long_term_alone(axes: Axes, dataset: Dataset) -> None:
+    """Between sleeps an average is flattered: a memory that holds one class is right about it whatever it sees."""
+    for entry in dataset.sequential:
+        if not entry.variant and series.has_ltm_curves(entry):  # variants would crowd it
+            y, colour = series.forgetting(entry, ltm=True), look(entry.algorithm).light
+            name = f"{entry.name}, LTM alone"
+            axes.plot(range(1, len(y) + 1), y, label=name, color=colour, linestyle=":", linewidth=0.9)
 
 
 def _title(dataset: Dataset) -> str:

@@ -12,7 +12,7 @@ from dgdmn.disk import os_errors, replace
 from dgdmn.report.colours import look
 from dgdmn.report.entries import TOGETHER, datasets
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.goals import at_strength
+from dgdmn.report.reproducibility.goals import DATASETS, at_strength
 from dgdmn.report.reproducibility.numbers import BEST, Shelf, mean
 from dgdmn.report.runs import Run
 from dgdmn.report.series import JOINTLY
@@ -52,7 +52,9 @@ def _figures(target: str, results: Sequence[Result], runs: Sequence[Run]) -> Dra
     special: dict[str, Callable[[], Drawn]] = {
         "figure-tdigits": lambda: iter([(target, figures.long_stream(collected))]),
         "figure-revision": lambda: iter([(target, figures.revision_curves(collected))]),
-        "figure-forgetting": lambda: iter([(target, figures.forgetting_curves(collected))]),
+        "figure-forgetting": lambda: iter(
+            [(target, figures.forgetting_curves(_in_the_papers_order(collected)))]
+        ),
         "figure-tsne": lambda: iter([(target, _maps(runs))]),
         "figure-dreams": lambda: _dreams(target, runs),
         "figure-recog": lambda: _recognition(target, collected),
@@ -66,6 +68,10 @@ def _figures(target: str, results: Sequence[Result], runs: Sequence[Run]) -> Dra
         yield f"{target}-ltm", figures.accuracy_curves(collected, ltm=True)
     elif target.startswith("ablation-") and any(len(part.sequential) > 1 for part in datasets(collected)):
         yield target, figures.forgetting_curves(collected)
+
+
+def _in_the_papers_order(runs: Sequence[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: DATASETS.index(run.dataset))
 
 
 def _maps(runs: Sequence[Run]) -> Figure | None:

@@ -27,4 +27,11 @@ def resilience_table(shelf: Shelf) -> str:
         theirs = dict(zip(curve.x, curve.series["ltm"], strict=True))[strength]
         ours = [at_strength(found, field, strength) for found in series]
         rows.append([what, *(said(one) if one else "not run yet" for one in ours), short(theirs)])
-    return table(["", "LTM, `best`", "LTM, `paper`", "NN", "the paper's LTM"], rows)
+    return table(["", "LTM, `best`", "LTM, `paper`", "NN", "the paper's LTM"], rows) + f"\n\n{_WHY}"
+
+
+_WHY = (
+    "Hypothesis, not tested: with β = .1 the generator of `best` reconstructs what it is given more faithfully, noise "
+    "and squares included, where β = 1 pulls it back to what it knows; and an answer by the prior takes a latent far "
+    "from all components at its word."
+)
