@@ -9,7 +9,7 @@ __all__ = ["INTRODUCTION", "best_goals", "option_table", "resilience_table", "st
 
 INTRODUCTION = """## Beyond the paper
 
-The preset `best` has the paper's learners, N_max and n_STM, and keeps no rows. What makes it up, what each part
-costs and how its options were chosen: [docs/decisions/best.md](docs/decisions/best.md). Its learner and its prior
-answer together, where Joint has a learner alone, so Joint is no ceiling for it: the table of options says what the
-learner reaches by itself (`answers`). Its targets ask for means of at least three seeds."""
+The preset `best` has the paper's learners, N_max and n_STM, generators of other sizes, and keeps no rows. What makes it
+up, what each part costs and how its options were chosen: [docs/decisions/best.md](docs/decisions/best.md). Its learner
+and its prior answer together, where Joint has a learner alone, so Joint is no ceiling for it: the table of options says
+what the learner reaches by itself (`answers`). Its targets ask for means of at least three seeds."""
