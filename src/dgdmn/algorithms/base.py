@@ -252,10 +252,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return X, y
 
     def _commit(self, learnt: Learnt) -> Self:
-        self.learnt_, self.classes_ = (
-            learnt,
-            learnt.sorted_labels()[0],
-        )  # what can fail or take time comes first
+        classes = learnt.sorted_labels()[0]  # what takes time comes first: an interrupt must not part the two
+        self.learnt_, self.classes_ = learnt, classes
         return self
 
 

@@ -49,7 +49,7 @@ def long_stream(runs: Sequence[Run]) -> Figure | None:
     accuracy_axes(axes[0], "tasks seen so far", _steps(dataset))
     accuracy_axes(axes[1], "last 10 tasks seen", _steps(dataset))
     scaled = "\n(dots scaled to our DGR's last)" if time else ""
-    axes[2].set(title=f"training time{scaled}", xlabel="tasks seen", ylabel="seconds")
+    axes[2].set(title=f"training time{scaled}", xlabel="tasks seen", ylabel="seconds, wall clock")
     add_legend(figure, axes)
     return figure
 

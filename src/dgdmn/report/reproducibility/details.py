@@ -84,9 +84,7 @@ def resilience(shelf: Shelf) -> str:
                     f"{f'**{said(ours)}**' if ours else 'not run yet'}; paper {short(theirs)}{verdict}"
                 )
             rows.append(cells)
-    pictures = (
-        "The LTM is given the digits below with noise that is not clipped; only what is shown of it is."
-    )
+    pictures = "The LTM is given the digits below with noise that is not clipped; what is shown of it is."
     return _explained(table(["", *map(str.upper, series)], rows), below(compared), pictures)
 
 
