@@ -82,11 +82,11 @@ class _Predictor(nn.Module):
         super().__init__()
         self.generator, self.learner = generator, learner
         self.likelihood = None if prior is None else _Likelihood(prior, learnt.outputs)
-        low, high = (
-            torch.from_numpy(bound.copy()).double() for bound in (learnt.scaling.low, learnt.scaling.high)
+        low, top = (
+            torch.from_numpy(bound.copy()).double() for bound in (learnt.scaling.low, learnt.scaling.top)
         )
         self.register_buffer("low", low)
-        self.register_buffer("width", torch.where(high > low, high - low, 1.0))
+        self.register_buffer("width", top - low)
         self.register_buffer("units", torch.from_numpy(learnt.sorted_labels()[1].copy()))
         self.missing = learnt.outputs - learner.head.out_features
 

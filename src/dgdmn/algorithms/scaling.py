@@ -40,7 +40,7 @@ class Scaling:
         """Whether some value lies outside the range."""
         if self._is_bytes(X):
             return False
-        return bool((self.low > X).any() or (self._top < X).any())
+        return bool((self.low > X).any() or (self.top < X).any())
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """The values in [0, 1] as float32, one flat row a sample."""
@@ -49,16 +49,16 @@ class Scaling:
         elif np.ndim(self.low) == 0 and self.low == 0 and self.high == 1:
             scaled = np.clip(X, 0, 1).astype(np.float32)
         else:
-            scaled = np.clip((X - self.low) / (self._top - self.low), 0, 1).astype(np.float32)
+            scaled = np.clip((X - self.low) / (self.top - self.low), 0, 1).astype(np.float32)
         return scaled.reshape(len(scaled), -1)
 
     def invert(self, rows: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Flat rows in [0, 1] back in the user's shape and range; what was uint8 stays in [0, 1]."""
         values = rows.reshape(len(rows), *shape)
-        return np.asarray(self.low + values * (self._top - self.low), dtype=np.float32)
+        return np.asarray(self.low + values * (self.top - self.low), dtype=np.float32)
 
     @property
-    def _top(self) -> NDArray[np.float64]:
+    def top(self) -> NDArray[np.float64]:
         """What becomes 1. A constant feature says nothing of its range, and gets one unit above its value."""
         return np.where(self.high > self.low, self.high, self.low + 1)
 

@@ -143,6 +143,6 @@ def _missed_tasks(shelf: Shelf) -> str:
                     )
     head = (
         "Single tasks that ours did not learn when they came (accuracy right after, mean over seeds, below .5; for "
-        "DGR's last digit docs/LOG.md has the cause, and the shapes with many corners are alike):"
+        "DGR's last digit docs/LOG.md has a likely cause; on Shapes Joint, too, misses shapes with many corners):"
     )
     return f"{head}\n\n" + "\n".join(lines) if lines else ""
