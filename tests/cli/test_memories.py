@@ -52,6 +52,14 @@ def refused(capsys, *words):
     return line, end.value.code
 
 
+def heard(capsys, *words):
+    """What a command that ends well writes, in this process."""
+    with pytest.raises(SystemExit) as end:
+        cli.main([str(word) for word in words])
+    assert end.value.code == 0
+    return capsys.readouterr()
+
+
 def trees(*kinds, n=50, seed=0):
     rng = np.random.default_rng(seed)
     return np.concatenate([rng.normal(CENTRES[kind], 1, (n, 2)) for kind in kinds]), np.repeat(kinds, n)
@@ -109,6 +117,26 @@ def test_predict_says_who_answered(forest):
     by_task = said("predict", "forest", "all.npz", "--task", "cedars", cwd=forest)
     rows = list(csv.DictReader(io.StringIO(by_task.stdout)))
     assert {(row["memory"], row["known"]) for row in rows} == {("cedars", "")}
+
+
+def test_columns_are_known_by_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X, y = trees("ash", "beech")
+    tables = {"ab.csv": ("a", "b", X), "ba.csv": ("b", "a", X[:, ::-1]), "ac.csv": ("a", "c", X)}
+    for name, (first, second, rows) in tables.items():
+        with Path(name).open("w", newline="") as file:
+            lines = [(*row, kind) for row, kind in zip(rows.tolist(), y, strict=True)]
+            csv.writer(file).writerows([(first, second, "label"), *lines])
+    heard(capsys, "learn", "m", "ab.csv", "--algorithm", "nn", *QUICK)
+    assert dgdmn.load("m").feature_names_in_.tolist() == ["a", "b"]
+    as_learnt, turned = (heard(capsys, "predict", "m", name, "--threads", 1) for name in ("ab.csv", "ba.csv"))
+    assert as_learnt == turned
+    assert turned.err == "accuracy 1.0000 (100 of 100 rows)\n", "and no word on names"
+    expected = "dgdmn: ac.csv has columns c where this memory learnt b: rename them"
+    for verb in ("predict", "learn"):
+        assert refused(capsys, verb, "m", "ac.csv") == (expected, 2)
+    heard(capsys, "learn", "m", "ba.csv", "--task", "again", "--threads", 1)
+    assert heard(capsys, "predict", "m", "ab.csv", "--threads", 1).err.startswith("accuracy 1.0000")
 
 
 def test_inspect_tells_tasks_bytes_and_what_comes_next(forest):

@@ -186,6 +186,7 @@ def test_csv_by_hand(tmp_path):
     assert found.X.tolist() == [[1, 2.5], [3, 40]]
     assert found.y.tolist() == ["cat", "dog"]
     assert found.task.tolist() == [0, 1]
+    assert found.names == ("a", "b")
 
 
 def test_csv_columns_by_name(tmp_path):
@@ -213,6 +214,7 @@ def test_labels_are_integers_only_if_all_read_so(tmp_path):
         ("label,a\n1,\n", "'' in row 2, column 'a'"),
         ("label,a\n1,nan\n", "NaN or infinite value in row 0"),
         ("label\n1\n", "no feature columns"),
+        ("a,b,a\n1,2,3\n", "2 columns named 'a'"),
         ("1,2.5\n3,4\n", "no header: its first line is numbers"),
         ("label,a\nx,1\n ,1\n", "no label in row 3, column 'label'"),
         ("day,task,a\n1,,1\n", "no task in row 2, column 'task'"),

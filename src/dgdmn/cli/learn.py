@@ -12,7 +12,7 @@ import tyro
 
 from dgdmn.algorithms import check_name
 from dgdmn.cli.memories import MemoryPath, Notes, held, kept, opened
-from dgdmn.cli.rows import DataPath, check_shape, plainly, rows_of
+from dgdmn.cli.rows import DataPath, arranged, plainly, rows_of
 from dgdmn.cli.run import parse
 from dgdmn.errors import Interrupted, UsageError
 from dgdmn.presets import Preset, preset
@@ -65,7 +65,7 @@ def main(arguments: list[str], debug: bool = False) -> int:  # noqa: ARG001
         with held(args.memory):
             model, notes = _memory(args)
             if model.__sklearn_is_fitted__():
-                check_shape(model, found, args.data)
+                tasks = _tasks(args, arranged(model, found, args.data))
             for task, rows in tasks:
                 said = _learn(model, notes, task, rows)
                 kept(model, args.memory, notes)
@@ -152,6 +152,8 @@ def _typed(option: str, value: Any = ()) -> str:
 
 def _learn(model: ContinualClassifier, notes: Notes, task: str | None, rows: Arrays) -> str:
     """Learn one task, and what there is to say of it."""
+    import numpy as np
+
     from dgdmn.algorithms.dual import DualClassifier
     from dgdmn.algorithms.generative import GenerativeClassifier
     from dgdmn.events import Replayed, SleepEnded
@@ -161,9 +163,12 @@ def _learn(model: ContinualClassifier, notes: Notes, task: str | None, rows: Arr
         task = unused_name(notes.tasks.keys())
     assert rows.y is not None  # refused before
     heard: list[Event] = []
+    first = not model.__sklearn_is_fitted__()
     began, model.listen = time.monotonic(), heard.append
     with plainly():
         model.partial_fit(rows.X, rows.y, task=task)
+    if first and rows.names:  # as scikit-learn notes those of a data frame
+        model.feature_names_in_ = np.array(rows.names, dtype=object)
     name = next((event.tasks[0] for event in heard if isinstance(event, Replayed)), task or "")
     notes.learnt(name, len(rows.X))
     classes = len(set(rows.y.tolist()))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dgdmn.cli.memories import MemoryPath, known_tasks, opened
-from dgdmn.cli.rows import DataPath, check_shape, plainly, rows_of
+from dgdmn.cli.rows import DataPath, arranged, plainly, rows_of
 from dgdmn.cli.run import parse
 from dgdmn.errors import UsageError, suggestion
 from dgdmn.wording import counted, listed
@@ -53,8 +53,7 @@ def main(arguments: list[str], debug: bool = False) -> int:  # noqa: ARG001
     if args.task and known and args.task not in known:
         hint = suggestion(args.task, known)
         raise UsageError(f"{args.memory} knows no task {args.task!r}{hint}; it knows {listed(known)}")
-    found = rows_of(args.data, args.label or None)
-    check_shape(model, found, args.data)
+    found = arranged(model, rows_of(args.data, args.label or None), args.data)
     with plainly():
         answers = model.predict_proba(found.X, args.task or None)
         memories, recognised = _answered_by(model, found.X, args.task)

@@ -6,6 +6,7 @@ import csv
 import os
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -20,15 +21,16 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", 
 
 
 class Arrays(NamedTuple):
-    """What a file holds: samples, and labels and tasks where it has them."""
+    """What a file holds: samples, and labels, tasks and the features' names where it has them."""
 
     X: NDArray[Any]
     y: NDArray[Any] | None
     task: NDArray[Any] | None
+    names: tuple[str, ...] = ()
 
 
 def read_arrays(path: str | os.PathLike[str], *, label: str | None = None, task: str | None = None) -> Arrays:
-    """Read (X, y, task) from an .npz, .npy or .csv file or a folder of images; y and task may be None.
+    """Read X, y, task and names from an .npz, .npy or .csv file or a folder of images; y and task may be None.
 
     `label` and `task` name a csv column or npz array; unnamed, "label" and "task" are taken if they
     are there. A folder holds images, or one sub-folder for each class, or task/class two levels deep.
@@ -88,6 +90,9 @@ def _read_csv(place: Path, label: str | None, task: str | None) -> Arrays:
     counted = [str(i) for i in range(len(columns))]  # what pandas calls columns without names
     if columns != counted and all(_is_number(name) for name in columns):
         raise DataError(f"{place} has no header: its first line is numbers, give each column a name")
+    name, times = Counter(columns).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{place} has {times} columns named {name!r}: give each its own name")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(columns):
             raise DataError(f"{place} has {len(row)} values in row {number}, its header has {len(columns)}")
@@ -102,7 +107,8 @@ def _read_csv(place: Path, label: str | None, task: str | None) -> Arrays:
                     f"{place} has no {name} in row {number}, column {columns[i]!r}: fill or remove it"
                 )
     y, tasks = (None if i is None else labels([row[i] for row in rows]) for i in taken.values())
-    return Arrays(_numbers(place, columns, rows, features), y, tasks)
+    names = tuple(columns[i] for i in features)
+    return Arrays(_numbers(place, columns, rows, features), y, tasks, names)
 
 
 def _column(place: Path, columns: Sequence[str], name: str | None, default: str) -> int | None:
@@ -193,7 +199,7 @@ def _picture(file: Path) -> NDArray[np.uint8]:
 
 def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
     """Refuse lengths that differ, values that are no finite numbers, and nothing at all."""
-    X, y, task = arrays
+    X, y, task, _ = arrays
     if X.ndim < 2 or X.dtype.kind not in "buif":
         raise error(
             f"{name}: X is {X.dtype} {X.shape}, give numbers of shape (n, d), (n, h, w) or (n, h, w, c)"
