@@ -38,7 +38,7 @@ bench: install
 install: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "dgdmn needs Python 3.11 or newer"'
+	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info < (3, 14), "dgdmn needs Python 3.11, 3.12 or 3.13"'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	    $$($(BIN)/python scripts/torch_index.py $(TORCH_INDEX)) -e '.[dev]'

@@ -39,8 +39,8 @@ NAMES = [
         "figure-tdigits",
     ),
     *("figure-resilience", "figure-revision", "figure-tsne", "figure-dreams", "figure-recog"),
-    *("ablation-age", "ablation-kappa", "ablation-reconstruction", "ablation-ppr", "ablation-n-stm"),
-    "ablation-dual",
+    *("ablation-age", "ablation-kappa", "ablation-tdigits", "ablation-reconstruction"),
+    *("ablation-ppr", "ablation-n-stm", "ablation-dual"),
     *("beyond-table", "beyond-ablation", "beyond-resilience"),
 ]
 

@@ -45,6 +45,18 @@ def test_every_algorithm_runs_on_every_stream(tmp_path, dataset, algorithm):
     assert {"latents", "reconstructions"} <= set(record.artefacts) or not algorithm.startswith("dg")
 
 
+def test_tdigits_may_be_of_ten_classes_digit_by_digit(tmp_path):
+    ten = spec("tdigits", "nn", tdigits="ten", n_classes=10)
+    assert "-tdigits-ten-" in ten.name
+    with pytest.raises(UsageError, match="tdigits is ten, but the dataset is digits"):
+        spec("digits", tdigits="ten")
+    if not os.environ.get("DGDMN_DATA"):
+        pytest.skip("DGDMN_DATA names no directory with the real datasets")
+    record = execute(ten, tmp_path)
+    assert record.config["tasks"][:5] == ["0", "0 mirrored", "0 upside down", "0 transposed", "1"]
+    assert record.config["classes"] == list(range(10))
+
+
 def test_the_ltm_row_is_empty_until_the_first_sleep(tmp_path):
     record = execute(spec(n_stm=4), tmp_path)
     assert np.isnan(record.accuracy_ltm[:3]).all()

@@ -64,6 +64,20 @@ def test_tdigits_can_have_ten_classes():
 
 
 @pytest.mark.usefixtures("tiny_mnist")
+def test_tdigits_can_come_digit_by_digit():
+    stream, usual = load("tdigits", order="digit"), load("tdigits")
+    assert stream.task_names[:5] == ("0", "0 mirrored", "0 upside down", "0 transposed", "1")
+    assert sorted(stream.task_names) == sorted(usual.task_names)
+    for name in ("1", "7 transposed"):
+        here, there = (which[which.task_names.index(name)] for which in (stream, usual))
+        np.testing.assert_array_equal(here.train.x, there.train.x)
+        np.testing.assert_array_equal(here.test.y, there.test.y)
+    assert stream.labels[:6] == ((0,), (10,), (20,), (30,), (1,), (11,))
+    with pytest.raises(UsageError, match="order is 'size'"):
+        load("tdigits", order="size")
+
+
+@pytest.mark.usefixtures("tiny_mnist")
 def test_permnist_is_in_the_papers_order():
     names = ("original", "8x8 black", "8x8 white", "8x8 permuted", "12x12 permuted", "mirrored")
     stream = load("permnist", train_size=30)

@@ -33,7 +33,9 @@ def onnx_bytes(model: ContinualClassifier) -> bytes:
     """
     for package in ("onnx", "onnxscript"):
         if importlib.util.find_spec(package) is None:
-            raise DgdmnError(f"{package} is not installed; pip install 'dgdmn[onnx]' brings it")
+            raise DgdmnError(
+                f"{package} is not installed; pip install '.[onnx]' in a clone of dgdmn brings it"
+            )
     predictor = _predictor(model).eval()
     example = torch.rand(2, *model.learnt_.shape)
     with _quiet(), torch.no_grad():

@@ -112,8 +112,9 @@ def _memory(args: Learn) -> tuple[ContinualClassifier, Notes]:
 
     name = args.preset or "best"
     base = _preset(name)
-    if args.options.samples_per_task != base.samples_per_task:
-        raise UsageError("--samples-per-task is for `dgdmn run`; give a file with fewer rows")
+    for option in ("samples_per_task", "tdigits"):
+        if getattr(args.options, option) != getattr(base, option):
+            raise UsageError(f"{_typed(option)} is for `dgdmn run`; give a file with the rows to learn")
     if not holds_memory(args.memory):
         chosen = name if args.options == base else args.options
         kind, threads = algorithm(args.algorithm or "dgdmn"), args.threads or None

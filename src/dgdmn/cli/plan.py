@@ -15,7 +15,7 @@ from dgdmn.algorithms import algorithm, check_name
 from dgdmn.cli.memories import mean_rows, opened
 from dgdmn.cli.run import parse
 from dgdmn.errors import UsageError, suggestion
-from dgdmn.presets import PAPER, Preset, preset
+from dgdmn.presets import PAPER, Preset, preset, stream_options
 from dgdmn.wording import counted, duration, listed, size
 
 if TYPE_CHECKING:  # torch and numpy wait until the arguments are parsed, so that --help is quick
@@ -103,7 +103,7 @@ def _of_dataset(args: Plan) -> Planned:
     from dgdmn import streams
     from dgdmn.experiments.plan import planned_stages
 
-    stream = streams.load(args.subject)
+    stream = streams.load(args.subject, **stream_options(args.subject, args.options))
     most = args.options.samples_per_task or None
     tasks = [(task.name, task.train.y[:most]) for task in stream]
     n_classes = max(args.options.n_classes, len(stream.classes))

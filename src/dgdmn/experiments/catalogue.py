@@ -36,6 +36,9 @@ def _digits(*variants: Mapping[str, Any], algorithms: tuple[str, ...] = ("dgdmn"
     return tuple(run_of("digits", name, **options) for name in algorithms for options in variants)
 
 
+TEN_CLASSES: dict[str, Any] = {"tdigits": "ten", "n_classes": 10}
+"""TDigits as the paper's curves suggest it (docs/decisions/tdigits.md)."""
+
 _TABLE = _grid(DATASETS, TABLE)
 _JOINT_MEMORY = run_of("digits", "dgr", together=True)
 _SEQUENTIAL = run_of("digits", "dgdmn")
@@ -96,6 +99,14 @@ TARGETS: dict[str, Target] = {
                 run_of("tdigits", "dgdmn"),
                 run_of("tdigits", "dgdmn", kappa_per="task"),
                 *_digits(*({"n_max": 30_000, "kappa": kappa} for kappa in (0.0, 0.25, 0.5))),
+            ),
+        ),
+        Target(
+            "ablation-tdigits",
+            "TDigits as forty classes, by transformation, or as ten, by digit, as its curves suggest; each with both κ",
+            (
+                *(run_of("tdigits", name, **how) for how in ({}, TEN_CLASSES) for name in ("dgr", "dgdmn")),
+                *(run_of("tdigits", "dgdmn", kappa_per="task", **how) for how in ({}, TEN_CLASSES)),
             ),
         ),
         Target(

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from statistics import mean
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dgdmn import streams
 from dgdmn.experiments.plan import Stage, cost, planned_stages
 from dgdmn.experiments.spec import RunSpec
 from dgdmn.experiments.timing import costs
-from dgdmn.presets import preset
+from dgdmn.presets import preset, stream_options
+from dgdmn.streams import TaskStream
 
 ROWS = {
     "digits": 6_000,
@@ -54,7 +53,7 @@ def seconds(specs: Sequence[RunSpec], before: Mapping[RunSpec, float]) -> dict[s
 
 def work(spec: RunSpec) -> float:
     """About how many multiplications a run takes."""
-    shape = streams.load(spec.dataset).shape
+    shape = _stream(spec).shape
     return sum(
         cost(epoch, spec.options, shape) for stage in _stages(_seedless(spec)) for epoch in stage.epochs
     )
@@ -76,19 +75,20 @@ def _timed(dataset: str, name: str, specs: Sequence[RunSpec]) -> dict[RunSpec, f
 
 @cache
 def _stages(spec: RunSpec) -> list[Stage]:
-    stream = streams.load(spec.dataset)
-    tasks = [_labels(spec, stream.classes, number, name) for number, name in enumerate(stream.task_names)]
+    stream = _stream(spec)
+    rows = spec.options.samples_per_task or ROWS.get(spec.dataset, OTHERWISE)
+    tasks = [
+        (name, np.resize(np.array(labels), rows))
+        for name, labels in zip(stream.task_names, stream.labels, strict=True)
+    ]
     tasks += [tasks[number - 1] for number in spec.revise if number <= len(tasks)]  # the run refuses others
     if spec.together:
         tasks = [(tasks[-1][0], np.concatenate([y for _, y in tasks]))]
     return planned_stages(spec.algorithm, spec.trained_with(), tasks, stream.shape)
 
 
-def _labels(spec: RunSpec, classes: Sequence[Any], number: int, name: str) -> tuple[str, NDArray[Any]]:
-    """A task's name and labels: one class where there are as many as tasks, else all of them."""
-    rows = spec.options.samples_per_task or ROWS.get(spec.dataset, OTHERWISE)
-    one_each = len(classes) == len(streams.load(spec.dataset).task_names)
-    return name, np.resize(np.array([classes[number]] if one_each else list(classes)), rows)
+def _stream(spec: RunSpec) -> TaskStream:
+    return streams.load(spec.dataset, **stream_options(spec.dataset, spec.options))
 
 
 def _seedless(spec: RunSpec) -> RunSpec:

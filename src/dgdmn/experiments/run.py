@@ -29,6 +29,7 @@ from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, Recognised, Ste
 from dgdmn.experiments.source import checksum
 from dgdmn.experiments.spec import RunSpec, recorded
 from dgdmn.networks.training import kept_by
+from dgdmn.presets import stream_options
 from dgdmn.records import RunRecord, RunWriter, locked
 from dgdmn.streams import Rows, Task, TaskStream
 
@@ -47,7 +48,9 @@ def execute(
     forget_peak()
     directory = out / spec.name
     validation = VALIDATION if spec.evaluate_on == "validation" else 0.0
-    stream = streams.load(spec.dataset, seed=spec.seed, validation=validation)
+    stream = streams.load(
+        spec.dataset, seed=spec.seed, validation=validation, **stream_options(spec.dataset, spec.options)
+    )
     record = recorded(spec, out)
     if record is not None and record.complete:
         Checkpoints(directory / "checkpoints").clear()  # a kill may have come between the summary and this

@@ -39,6 +39,10 @@ class RunSpec:
             raise UsageError(
                 f"revise names task {self.revise[0]}, but together has all tasks at once: leave one of them out"
             )
+        if self.options.tdigits != "forty" and self.dataset != "tdigits":
+            raise UsageError(
+                f"tdigits is {self.options.tdigits}, but the dataset is {self.dataset}: leave it out"
+            )
 
     @classmethod
     def of(cls, record: RunRecord) -> RunSpec:

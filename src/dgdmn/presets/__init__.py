@@ -3,7 +3,16 @@
 from dgdmn.presets.arrays import ARRAYS
 from dgdmn.presets.best import BEST_ARRAYS
 from dgdmn.presets.fields import Preset
-from dgdmn.presets.lookup import PRESETS, as_dict, field_docs, idle, overridden, preset, sources_of
+from dgdmn.presets.lookup import (
+    PRESETS,
+    as_dict,
+    field_docs,
+    idle,
+    overridden,
+    preset,
+    sources_of,
+    stream_options,
+)
 from dgdmn.presets.paper import PAPER, WHENCE
 
 __all__ = [
@@ -19,4 +28,5 @@ __all__ = [
     "overridden",
     "preset",
     "sources_of",
+    "stream_options",
 ]

@@ -121,6 +121,8 @@ class Preset:
     exemplars: int = 0
     """GEM, iCaRL, ER: raw rows kept; 0: as many as fit into the bytes of DGDMN's memory (ours)."""
 
+    tdigits: Literal["forty", "ten"] = "forty"
+    """TDigits as `forty` classes, by transformation, or `ten`, by digit, as the paper's curves suggest (ours)."""
     samples_per_task: int = 0
     """Rows of each task used to train, and at most as many to test, drawn by the seed; 0: all, as in the paper."""
 

@@ -48,6 +48,16 @@ def overridden(preset: Preset, changes: dict[str, Any]) -> Preset:
     return replace(preset, **{name: value for name, value in changes.items() if value is not None})
 
 
+def stream_options(dataset: str, preset: Preset) -> dict[str, Any]:
+    """How a preset wants the dataset's stream where that is not as usual.
+
+    >>> stream_options("tdigits", overridden(PAPER["tdigits"], {"tdigits": "ten"}))
+    {'labels': 'ten', 'order': 'digit'}
+    """
+    ten = dataset == "tdigits" and preset.tdigits == "ten"
+    return {"labels": "ten", "order": "digit"} if ten else {}
+
+
 def as_dict(preset: Preset) -> dict[str, Any]:
     """The preset as plain JSON values."""
     return {

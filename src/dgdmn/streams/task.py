@@ -91,7 +91,12 @@ class TaskStream(Sequence[Task]):
     @property
     def classes(self) -> tuple[Hashable, ...]:
         """All labels of these tasks, in the order they first come; needs no pixels."""
-        return tuple(dict.fromkeys(label for number in self._numbers for label in self._tasks[number][1]))
+        return tuple(dict.fromkeys(label for labels in self.labels for label in labels))
+
+    @property
+    def labels(self) -> tuple[tuple[Hashable, ...], ...]:
+        """The labels of each task; needs no pixels."""
+        return tuple(self._tasks[number][1] for number in self._numbers)
 
     @property
     def note(self) -> str:

@@ -1,7 +1,8 @@
-"""TDigits: forty tasks, the ten digits, then mirrored, upside down and reflected about the diagonal."""
+"""TDigits: forty tasks, the ten digits, as they are, mirrored, upside down and reflected about the diagonal."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,24 @@ from dgdmn.streams.task import Rows, TaskStream
 SUFFIXES = ("", " mirrored", " upside down", " transposed")
 
 
-def stream(*, seed: int = 0, validation: float = 0.0, labels: str = "forty") -> TaskStream:
-    """Task 10 k + d is digit d under transformation k, a class of its own unless `labels` is "ten"."""
+def stream(
+    *, seed: int = 0, validation: float = 0.0, labels: str = "forty", order: str = "transformation"
+) -> TaskStream:
+    """Digit d under transformation k is class 10 k + d, or d where `labels` is "ten".
+
+    All digits come under one transformation after the other; where `order` is "digit", each digit under all four
+    before the next one.
+    """
     if labels not in ("forty", "ten"):
         raise UsageError(f"labels is {labels!r}: choose 'forty' (a class for each task) or 'ten'")
+    if order not in ("transformation", "digit"):
+        raise UsageError(
+            f"order is {order!r}: choose 'transformation' (ten digits at a time) or 'digit' (four tasks)"
+        )
     n_labels = 40 if labels == "forty" else 10
-    tasks = [(f"{number % 10}{SUFFIXES[number // 10]}", (number % n_labels,)) for number in range(40)]
-    load = partial(_load, n_labels)
+    numbers = range(40) if order == "transformation" else [10 * k + d for d in range(10) for k in range(4)]
+    tasks = [(f"{number % 10}{SUFFIXES[number // 10]}", (number % n_labels,)) for number in numbers]
+    load = partial(_load, n_labels, numbers)
     return TaskStream("tdigits", tasks, (28, 28), load, seed=seed, validation=validation)
 
 
@@ -31,7 +43,8 @@ def transform(x: NDArray[Any], kind: int) -> NDArray[Any]:
     return np.ascontiguousarray(turned)
 
 
-def _load(n_labels: int, number: int) -> tuple[Rows, Rows]:
+def _load(n_labels: int, numbers: Sequence[int], place: int) -> tuple[Rows, Rows]:
+    number = numbers[place]
     kind, digit = divmod(number, 10)
     train, test = digits.rows_of(digit)
     return _transformed(train, kind, number % n_labels), _transformed(test, kind, number % n_labels)

@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from dgdmn import metrics, paper
 from dgdmn.report.colours import display_name, rank
 from dgdmn.report.entries import TOGETHER
+from dgdmn.report.reproducibility import long_stream
 from dgdmn.report.reproducibility.beyond import resilience_table, stream_tables
 from dgdmn.report.reproducibility.cells import metric_table
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.goals import at_strength, dual_minus_single, last_ten
+from dgdmn.report.reproducibility.goals import at_strength, dual_minus_single
 from dgdmn.report.reproducibility.numbers import (
     Shelf,
     acc,
     bwt,
+    explained,
     manner,
     mean,
     said,
@@ -31,32 +33,6 @@ from dgdmn.report.words import dataset_name
 from dgdmn.wording import duration
 
 Numbers = Callable[[Shelf], str]
-
-
-def long_stream(shelf: Shelf) -> str:
-    """TDigits at task 40."""
-    measures: tuple[tuple[str, Callable[[Result], float], str, str], ...] = (
-        ("accuracy on all tasks", acc, "tdigits_avg_acc", "acc"),
-        ("accuracy on the last 10", last_ten, "tdigits_last10", "last10"),
-    )
-    rows, compared = [], []
-    groups = {name: shelf.find("tdigits", name) for name in ("dgr", "dgdmn")}
-    times = training_times(*groups.values())
-    for (name, found), taken in zip(groups.items(), times.groups, strict=True):
-        for what, value, curve, key in measures:
-            ours, theirs = values(found, value), paper.curve(curve).series[name][-1]
-            compared.append((f"{display_name(name)}, {what}", ours, theirs, (key, "tdigits", name)))
-            rows.append([display_name(name), what, said(ours), short(theirs), str(judge(ours, theirs))])
-        seconds = f"{mean(taken):,.0f} s" if taken else "–"
-        theirs = paper.tdigits_seconds()[name]
-        what = f"training time, {times.clock}"
-        rows.append([display_name(name), what, seconds, f"{theirs:,.0f} s", "another machine"])
-    return _explained(table(["", "at task 40", "ours", "the paper's", "verdict"], rows), below(compared))
-
-
-def _explained(*parts: str) -> str:
-    """A table and what is said of it, if anything is."""
-    return "\n\n".join(part for part in parts if part)
 
 
 def resilience(shelf: Shelf) -> str:
@@ -85,7 +61,7 @@ def resilience(shelf: Shelf) -> str:
                 )
             rows.append(cells)
     pictures = "The LTM is given the digits below with noise that is not clipped; what is shown of it is."
-    return _explained(table(["", *map(str.upper, series)], rows), below(compared), pictures)
+    return explained(table(["", *map(str.upper, series)], rows), below(compared), pictures)
 
 
 def revision(shelf: Shelf) -> str:
@@ -130,7 +106,7 @@ def recognition(shelf: Shelf) -> str:
         for seed, one in told.items()
     )
     head = ["", "ACC", "paper's", "verdict", "BWT", "paper's", "verdict"]
-    return _explained(table(head, rows), below(compared), counted)
+    return explained(table(head, rows), below(compared), counted)
 
 
 def dreams(shelf: Shelf) -> str:
@@ -141,7 +117,7 @@ def dreams(shelf: Shelf) -> str:
         purity = [one.extra["dreams"][-1].get("purity") for one in found if one.extra.get("dreams")]
         known = [value for value in purity if value is not None and math.isfinite(value)]
         rows.append([f"LTM, learnt {what}", said(known)])
-    return _explained(table(["", "label purity of the last dreams"], rows), _SHEETS)
+    return explained(table(["", "label purity of the last dreams"], rows), _SHEETS)
 
 
 _SHEETS = (
@@ -202,7 +178,8 @@ def average_accuracy(shelf: Shelf) -> str:
 DETAILS: dict[str, Numbers] = {
     "table-acc": average_accuracy,
     "table-bwt": lambda shelf: metric_table(shelf, "bwt"),
-    "figure-tdigits": long_stream,
+    "figure-tdigits": long_stream.at_the_end,
+    "ablation-tdigits": long_stream.read_in_two_ways,
     "figure-resilience": resilience,
     "figure-revision": revision,
     "figure-recog": recognition,

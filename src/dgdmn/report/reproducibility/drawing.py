@@ -51,6 +51,7 @@ def _figures(target: str, results: Sequence[Result], runs: Sequence[Run]) -> Dra
     collected = [one.run for one in results]
     special: dict[str, Callable[[], Drawn]] = {
         "figure-tdigits": lambda: iter([(target, figures.long_stream(collected))]),
+        "ablation-tdigits": lambda: iter([(target, figures.long_stream(collected))]),
         "figure-revision": lambda: iter([(target, figures.revision_curves(collected))]),
         "figure-forgetting": lambda: iter(
             [(target, figures.forgetting_curves(_in_the_papers_order(collected)))]

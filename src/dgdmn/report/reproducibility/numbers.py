@@ -88,6 +88,11 @@ def training_times(*groups: Sequence[Result]) -> Times:
     return Times(processor, "processor")
 
 
+def explained(*parts: str) -> str:
+    """A table and what is said of it, if anything is."""
+    return "\n\n".join(part for part in parts if part)
+
+
 def mean(numbers: Sequence[float]) -> float:
     """Their mean; NaN where there are none."""
     return mean_and_error(numbers)[0]
