@@ -244,7 +244,7 @@ def test_a_memory_with_a_prior_is_exported_with_it():
 def test_export_names_what_is_missing(monkeypatch):
     model = dgdmn.NN(min_steps=1, random_state=0).fit([[0.0], [1.0]], [0, 1])
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DgdmnError, match=r"pip install 'dgdmn\[onnx\]'"):
+    with pytest.raises(DgdmnError, match=r"pip install '\.\[onnx\]'"):
         onnx_bytes(model)
 
 
