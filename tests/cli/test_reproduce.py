@@ -1,5 +1,6 @@
 """`dgdmn reproduce`: a small target through the real command, killed once; and the page that is committed."""
 
+import json
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dgdmn.cli import reproduce
 from dgdmn.cli.reproduce import main, page_of, readme_of
 from dgdmn.errors import UsageError
 from dgdmn.experiments.catalogue import TARGETS
@@ -172,3 +174,16 @@ def test_committed_results_are_small_and_name_no_path():
         if path.suffix == ".json":
             text = path.read_text()
             assert not any(place in text for place in ("/tmp", "/home", "/root", "/work")), path
+
+
+def test_time_left_is_told_by_runs_of_this_machine(tmp_path, monkeypatch):
+    name = "digits-nn-paper-seed0"
+    copied = shutil.copytree(ROOT / "results" / name, tmp_path / "results" / name)
+    args = reproduce.Reproduce(out=tmp_path / "runs", results=tmp_path / "results")
+    recorded = json.loads((copied / "config.json").read_text())["machine"]
+    monkeypatch.setattr("dgdmn.experiments.machine.machine", lambda: recorded | {"processor": "another"})
+    assert reproduce._before(args) == {}
+    monkeypatch.setattr("dgdmn.experiments.machine.machine", lambda: recorded)
+    ((spec, taken),) = reproduce._before(args).items()
+    assert spec.name == name
+    assert taken == json.loads((copied / "summary.json").read_text())["seconds"]

@@ -99,6 +99,13 @@ def test_a_line_says_the_option_its_change_and_its_worth(best):
     assert (line.seconds, line.memory) == ("1,200 s → 100 s", "9.0 MB → 1.0 MB")
 
 
+def test_times_of_two_machines_are_not_put_beside_each_other(best):
+    here, there = ({"processor": name} for name in ("slow", "fast"))
+    (one,) = ablations([best(0.9, machine=here), best(0.75, changes={"index": "none"}, machine=there)])
+    assert all(map(math.isnan, one.seconds))
+    assert one.bytes == (1_000_000, 1_000_000)
+
+
 def test_the_section_is_there_where_it_has_something_to_say(make_run):
     best = {"preset": "best", "artefacts": "none", "options": as_dict(preset("best", "digits"))}
     paths = [make_run("a", **best), make_run("b", seed=1, changes={"n_stm": 5}, **best)]

@@ -353,8 +353,23 @@ def test_times_compare_by_the_processor_where_all_recorded_it(run_with):
     assert state_of(Shelf((waited, busy)), "3.3 × faster") == "reached"
     assert "training time, processor | 380 s" in DETAILS["figure-tdigits"](Shelf((waited, busy)))
     assert state_of(Shelf((waited, busy, silent)), "3.3 × faster") == "reached", "by the seed that both have"
-    assert training_times([waited], [silent]) == Times(([900.0], [400.0]), "wall clock")
-    assert state_of(Shelf((waited, silent)), "3.3 × faster") == "not reached"
+    assert training_times([waited], [silent]) == Times(([900.0], [400.0]), "wall clock", comparable=False)
+    assert state_of(Shelf((waited, silent)), "3.3 × faster") == "not measured yet"
+    assert training_times([waited], []) == Times(([100.0], []), "processor", comparable=False)
+
+
+def test_times_of_two_machines_do_not_compare(run_with):
+    matrix = square(1.0, [0.9] * 40)
+    here, there = ({"system": "Linux", "processor": name} for name in ("slow, 6-85-7", "fast, 6-207-2"))
+    dual = run_with("tdigits", "dgdmn", 0, matrix, cpu=100.0, machine=here)
+    slow, fast = (
+        run_with("tdigits", "dgr", 0, matrix, cpu=cpu, machine=where)
+        for cpu, where in ((400.0, here), (200.0, there))
+    )
+    assert training_times([slow], [dual]) == Times(([400.0], [100.0]), "processor")
+    assert not training_times([fast], [dual]).comparable
+    assert state_of(Shelf((dual, slow)), "3.3 × faster") == "reached"
+    assert state_of(Shelf((dual, fast)), "3.3 × faster") == "not measured yet"
 
 
 def test_goals_of_resilience_take_noise_as_the_paper_added_it(run_with):

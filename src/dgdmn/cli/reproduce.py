@@ -269,7 +269,8 @@ def _list(targets: Sequence[Target], args: Reproduce) -> None:
     table.add_row("all", "each run once", *_progress(len(each_once), list(left.values())))
     Console().print(table)
     sys.stdout.write(
-        "times are of one run after the other, on one thread each; from runs done before, else from a few steps\n"
+        "times are of one run after the other, on one thread each; from runs done before on this machine, "
+        "else from a few steps\n"
     )
 
 
@@ -289,15 +290,18 @@ def _seconds_left(missing: Sequence[RunSpec], args: Reproduce) -> dict[str, floa
 
 
 def _before(args: Reproduce) -> dict[RunSpec, float]:
-    """Seconds that the runs of all targets took, where they are done."""
+    """Seconds that the runs of all targets took, where they are done, and on this machine."""
     from dgdmn.experiments.catalogue import TARGETS, result
+    from dgdmn.experiments.machine import machine
     from dgdmn.experiments.target import unique
 
-    before = {}
+    before, here = {}, machine()
     for spec in unique(spec for target in TARGETS.values() for spec in target.specs(args.seeds)):
-        record = result(spec, args.results) or result(spec, args.out)
-        if record is not None and record.summary:
-            before[spec] = float(record.summary["seconds"])
+        for place in (args.out, args.results):
+            record = result(spec, place)
+            if record is not None and record.summary and record.config["machine"] == here:
+                before[spec] = float(record.summary["seconds"])
+                break
     return before
 
 

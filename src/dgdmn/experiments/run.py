@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from dgdmn.errors import UsageError
 from dgdmn.events import EpochDone, Event, SleepEnded
 from dgdmn.experiments.artefacts import Artefacts
 from dgdmn.experiments.checkpoint import EVERY, Checkpoints, Progress
+from dgdmn.experiments.machine import machine
 from dgdmn.experiments.peak import forget_peak, peak_mb
 from dgdmn.experiments.plan import cost, planned_epochs
 from dgdmn.experiments.protocol import Evaluated, ProtocolEvent, Recognised, StepEnded, joined, learn_stream
@@ -249,7 +249,7 @@ def _config(spec: RunSpec, stream: TaskStream) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: version(name) for name in ("torch", "numpy", "scikit-learn")},
         },
-        "machine": {"system": platform.system(), "cpu": platform.machine(), "cores": os.cpu_count()},
+        "machine": machine(),
     }
 
 

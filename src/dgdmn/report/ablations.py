@@ -45,22 +45,25 @@ class Ablation:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Mean training time without the change, and with it."""
-        return self._means(lambda run: run.trained_seconds)
+        """Mean training time without the change, and with it, of seeds with both on one machine; NaN without any."""
+        alike = [(changed, whole) for changed, whole in self.pairs if changed.machine == whole.machine]
+        return _means(alike, lambda run: run.trained_seconds)
 
     @property
     def bytes(self) -> tuple[float, float]:
         """Mean bytes of the memory without the change, and with it."""
-        return self._means(lambda run: run.memory_bytes)
-
-    def _means(self, value: Callable[[Run], float]) -> tuple[float, float]:
-        changed, whole = (mean_and_error(list(map(value, runs)))[0] for runs in zip(*self.pairs, strict=True))
-        return whole, changed
+        return _means(self.pairs, lambda run: run.memory_bytes)
 
     @property
     def differences(self) -> list[float]:
         """ACC of each seed minus that without the change."""
         return [changed.acc - whole.acc for changed, whole in self.pairs]
+
+
+def _means(pairs: Sequence[tuple[Run, Run]], value: Callable[[Run], float]) -> tuple[float, float]:
+    """Without the change, and with it."""
+    changed, whole = (mean_and_error([value(pair[which]) for pair in pairs])[0] for which in (0, 1))
+    return whole, changed
 
 
 def ablations(runs: Sequence[Run]) -> tuple[Ablation, ...]:

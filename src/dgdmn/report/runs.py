@@ -1,5 +1,6 @@
 """Run directories as a report sees them: found, read within limits, never an exception for a bad one."""
 
+import json
 import math
 import stat
 from collections.abc import Mapping, Sequence
@@ -121,6 +122,11 @@ class Run:
         """Seconds of learning and sleeping: the processor's where they were recorded, else the wall clock's."""
         processor = self.number("train_cpu_seconds")
         return processor if math.isfinite(processor) else self.number("train_seconds")
+
+    @property
+    def machine(self) -> str:
+        """Where it ran, as far as that was recorded: times of two machines do not compare."""
+        return json.dumps(self.record.config.get("machine"), sort_keys=True)
 
     @property
     def memory_bytes(self) -> float:

@@ -174,7 +174,7 @@ def _last_ten(shelf: Shelf, how: str = "", read: str = "") -> Goal:
 def _faster(shelf: Shelf) -> Goal:
     taken = training_times(shelf.find("tdigits", "dgr"), shelf.find("tdigits", "dgdmn"))
     single, dual = taken.groups
-    known = bool(single and dual)
+    known = taken.comparable
     times = mean(single) / mean(dual) if known else 0.0
     return Goal(
         "DGDMN on TDigits at least 3.3 × faster than DGR",

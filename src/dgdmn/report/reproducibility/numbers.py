@@ -65,27 +65,31 @@ class Times:
     """Seconds of each run of each group."""
     clock: str
     """What was read: `processor` or `wall clock`."""
+    comparable: bool = True
+    """Whether they are of the same seeds on the same machine; else each group stands for itself."""
 
 
 def training_times(*groups: Sequence[Result]) -> Times:
-    """Times of learning and sleeping of groups to be compared.
+    """Times of learning and sleeping of groups to be compared, of the seeds that all have on one machine.
 
-    Those of the processor, since waiting for a shared core says nothing, of the seeds for which all groups have it;
-    where there is no such seed, the wall clock of all.
+    Those of the processor, since waiting for a shared core says nothing; where not all have them, the wall clock's.
+    Where no seed is comparable, the wall clock's of all.
     """
-    told = [
-        {one.run.seed for one in group if math.isfinite(one.run.number("train_cpu_seconds"))}
-        for group in groups
-        if group
-    ]
-    seeds = set.intersection(*told) if told else set()
-    if not seeds:
-        walls = tuple(values(group, lambda one: one.run.number("train_seconds")) for group in groups)
-        return Times(walls, "wall clock")
-    processor = tuple(
-        [one.run.number("train_cpu_seconds") for one in group if one.run.seed in seeds] for group in groups
-    )
-    return Times(processor, "processor")
+    for clock, field in (("processor", "train_cpu_seconds"), ("wall clock", "train_seconds")):
+        timed = [
+            {
+                (one.run.seed, one.run.machine): number
+                for one in group
+                if math.isfinite(number := one.run.number(field))
+            }
+            for group in groups
+        ]
+        there = [set(times) for times, group in zip(timed, groups, strict=True) if group]
+        if common := sorted(set.intersection(*there)) if there else []:
+            taken = tuple([times[key] for key in common if key in times] for times in timed)
+            return Times(taken, clock, comparable=all(taken))
+    walls = tuple(values(group, lambda one: one.run.number("train_seconds")) for group in groups)
+    return Times(walls, "wall clock", comparable=False)
 
 
 def explained(*parts: str) -> str:

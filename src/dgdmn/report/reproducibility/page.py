@@ -95,6 +95,7 @@ def _machine(config: dict[str, Any]) -> str:
     return (
         f"Python {versions.get('python')}, torch {versions.get('torch')}, numpy {versions.get('numpy')} on "
         f"{machine.get('system')} {machine.get('cpu')}, {machine.get('cores')} cores"
+        f"{' of ' + machine['processor'] if machine.get('processor') else ''}"
     )
 
 

@@ -27,7 +27,8 @@ _WORDS = (
     "The difference is that of ACC to `best` with the same seed; the option that costs most on Digits comes first. "
     "Some take others with them: without the prior or without latent noise no dream is drawn anew, and without the "
     "prior recognition is by reconstruction. Training is the processor's time where it was recorded, else wall "
-    "clock, on cores that were shared with other work, so rough; bytes are counted as above."
+    "clock, on cores that were shared with other work, so rough, and not told where `best` of the same seed ran on "
+    "another machine; bytes are counted as above."
 )
 
 

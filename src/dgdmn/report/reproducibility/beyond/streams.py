@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 
 from dgdmn.report.reproducibility.beyond.aims import AIMS, Aim, goal
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.numbers import Shelf, bwt, mean, paired, said, table, training_times, values
+from dgdmn.report.reproducibility.numbers import Shelf, bwt, mean, said, table, training_times, values
 from dgdmn.wording import size
 
 _CAUTION = (
-    "Training is learning and sleeping on one thread, the mean over the seeds for which both recorded the processor's "
-    "time; where there is none, the wall clock of the seeds that both have. The cores were shared with other work, and "
-    "not evenly, so the ratio is rough; `benchmarks/presets.py` times both in turns, figures in docs/LOG.md. Bytes are "
-    "those of the long-term memory and of n_STM task memories, for `best` with its prior and with as many codes as a "
-    "task memory ever held."
+    "Training is learning and sleeping on one thread, the mean over the seeds that both have on one machine, by the "
+    "processor's time where both recorded it, else by the wall clock; without such a seed each is told by itself. The "
+    "cores were shared with other work, and not evenly, so the ratio is rough; `benchmarks/presets.py` times both in "
+    "turns, figures in docs/LOG.md. Bytes are those of the long-term memory and of n_STM task memories, for `best` "
+    "with its prior and with as many codes as a task memory ever held."
 )
 
 
@@ -70,13 +70,11 @@ def _costs(shelf: Shelf) -> str:
 
 def _cost(aim: Aim, shelf: Shelf) -> list[str]:
     mine, theirs = aim.runs(shelf), aim.runs(shelf, "")
-    both = paired(mine, theirs)
-    # without a seed in common each is told by itself, and there is no ratio
-    times = training_times(*(both if both[0] else (mine, theirs)))
+    times = training_times(mine, theirs)
     taken = [mean(group) for group in times.groups]
     kept = [mean([one.run.memory_bytes for one in found]) for found in (mine, theirs)]
     compared = f"({len(times.groups[0])}; {times.clock})"
-    ratio = f"{taken[0] / taken[1]:.2f} × {compared}" if both[0] and taken[1] > 0 else "–"
+    ratio = f"{taken[0] / taken[1]:.2f} × {compared}" if times.comparable and taken[1] > 0 else "–"
     return [
         aim.stream.split(",")[0],
         *(f"{one:,.0f} s" if one == one else "not run yet" for one in taken),
