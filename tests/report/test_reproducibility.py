@@ -17,7 +17,15 @@ from dgdmn.report.reproducibility import Section, collect, draw, judge, read_res
 from dgdmn.report.reproducibility.cells import cell, metric_table, published_learnt
 from dgdmn.report.reproducibility.details import DETAILS
 from dgdmn.report.reproducibility.goals import SEEDS, dual_minus_single, goals, missed
-from dgdmn.report.reproducibility.numbers import Shelf, Times, said, short, table, training_times
+from dgdmn.report.reproducibility.numbers import (
+    Shelf,
+    Times,
+    on_one_machine,
+    said,
+    short,
+    table,
+    training_times,
+)
 from dgdmn.report.reproducibility.reasons import REASONS, UNEXPLAINED
 from dgdmn.report.reproducibility.recognised import counts
 from dgdmn.report.reproducibility.verdicts import tolerance
@@ -370,6 +378,8 @@ def test_times_of_two_machines_do_not_compare(run_with):
     assert not training_times([fast], [dual]).comparable
     assert state_of(Shelf((dual, slow)), "3.3 × faster") == "reached"
     assert state_of(Shelf((dual, fast)), "3.3 × faster") == "not measured yet"
+    assert on_one_machine([slow, dual])
+    assert not on_one_machine([fast, dual]), "the mean of their times would say nothing"
 
 
 def test_goals_of_resilience_take_noise_as_the_paper_added_it(run_with):

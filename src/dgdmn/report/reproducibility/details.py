@@ -20,6 +20,7 @@ from dgdmn.report.reproducibility.numbers import (
     explained,
     manner,
     mean,
+    on_one_machine,
     said,
     short,
     table,
@@ -158,6 +159,8 @@ def ablation(results: Sequence[Result]) -> str:
 
 
 def _training(found: Sequence[Result]) -> str:
+    if not on_one_machine(found):
+        return "–"
     times = training_times(found)
     return f"{duration(mean(times.groups[0]))}, {times.clock}"
 

@@ -92,6 +92,11 @@ def training_times(*groups: Sequence[Result]) -> Times:
     return Times(walls, "wall clock", comparable=False)
 
 
+def on_one_machine(results: Sequence[Result]) -> bool:
+    """Whether a mean of their times says anything."""
+    return len({one.run.machine for one in results}) == 1
+
+
 def explained(*parts: str) -> str:
     """A table and what is said of it, if anything is."""
     return "\n\n".join(part for part in parts if part)

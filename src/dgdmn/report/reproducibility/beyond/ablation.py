@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from dgdmn.report.ablations import Ablation, ablations
@@ -12,6 +13,7 @@ from dgdmn.report.reproducibility.numbers import (
     acc,
     bwt,
     mean,
+    on_one_machine,
     said,
     signed,
     table,
@@ -27,8 +29,8 @@ _WORDS = (
     "The difference is that of ACC to `best` with the same seed; the option that costs most on Digits comes first. "
     "Some take others with them: without the prior or without latent noise no dream is drawn anew, and without the "
     "prior recognition is by reconstruction. Training is the processor's time where it was recorded, else wall "
-    "clock, on cores that were shared with other work, so rough, and not told where `best` of the same seed ran on "
-    "another machine; bytes are counted as above."
+    "clock, on cores that were shared with other work, so rough, and not told where seeds, or `best` of the same "
+    "seed, ran on another machine; bytes are counted as above."
 )
 
 
@@ -71,8 +73,9 @@ def _whole(shelf: Shelf, dataset: str, algorithm: str) -> list[str]:
     runs = shelf.find(dataset, algorithm, BEST)
     if not runs:
         return _missing(dataset, algorithm)
-    costs = mean([one.run.trained_seconds for one in runs]), mean([one.run.memory_bytes for one in runs])
-    return [said(values(runs, acc)), said(values(runs, bwt)), "–", seconds(costs[0]), size(costs[1])]
+    taken = mean([one.run.trained_seconds for one in runs]) if on_one_machine(runs) else math.nan
+    kept = mean([one.run.memory_bytes for one in runs])
+    return [said(values(runs, acc)), said(values(runs, bwt)), "–", seconds(taken), size(kept)]
 
 
 def _changed(one: Ablation | None, dataset: str, algorithm: str) -> list[str]:
