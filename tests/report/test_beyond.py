@@ -189,6 +189,24 @@ def test_resilience_of_best_stands_beside_the_papers(run_with, tmp_path):
     assert file.read_bytes() != without.read_bytes(), "a line more"
 
 
+def test_resilience_in_sequence_has_a_line_for_each_option(best):
+    weaker = SPOILT | {"noise_accuracy_unclipped": [0.9, 0.5]}
+    results = [
+        *best("digits", [0.8], preset="paper", resilience=SPOILT),
+        *best("digits", [0.96, 0.97], resilience=SPOILT),
+    ]
+    assert "in sequence" not in resilience_table(Shelf(tuple(results))), "no option was changed"
+    results += [
+        *best("digits", [0.95], changes={"beta": 1.0}, resilience=weaker),
+        *best("digits", [0.95], "dgdmn-recog", changes={"recognition": "reconstruction"}, resilience=weaker),
+    ]
+    text = resilience_table(Shelf(tuple(results)))
+    assert row(text, "`paper`")[1:] == [".800 (1)", ".700 (1)", "–", "–"]
+    assert row(text, "`best`")[1:] == [".800 ± .000 (2)", ".700 ± .000 (2)", "–", "–"]
+    assert row(text, "`beta` 1.0")[1:] == [".500 (1)", ".700 (1)", "–", "–"]
+    assert "recognition" not in text, "without descriptors it is another question"
+
+
 def test_the_page_has_a_part_for_it(best):
     results = best("digits", [0.96])
     sections = [

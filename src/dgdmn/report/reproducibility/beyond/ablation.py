@@ -39,9 +39,7 @@ def option_table(results: Sequence[Result]) -> str:
     best = Shelf(tuple(one for one in results if one.run.preset == "best"))
     if not best.results:
         return "Not run yet."
-    found: dict[tuple[str, str], dict[str, Ablation]] = {}
-    for one in ablations([result.run for result in best.results]):
-        found.setdefault((one.first.algorithm, _label(one)), {})[one.first.dataset] = one
+    found = by_option(best)
     head = ["", *(f"{name}, {column}" for name in map(dataset_name, DATASETS) for column in _COLUMNS)]
     rows = []
     for algorithm, without in _WITHOUT.items():
@@ -59,8 +57,13 @@ def option_table(results: Sequence[Result]) -> str:
     return table(head, rows) + f"\n\n{_WORDS}"
 
 
-def _label(one: Ablation) -> str:
-    return f"`{one.option}` {plain(one.first.changes[one.option])}"
+def by_option(best: Shelf) -> dict[tuple[str, str], dict[str, Ablation]]:
+    """What was changed alone, by algorithm and the change in words, then by dataset; what costs most first."""
+    found: dict[tuple[str, str], dict[str, Ablation]] = {}
+    for one in ablations([result.run for result in best.results]):
+        label = f"`{one.option}` {plain(one.first.changes[one.option])}"
+        found.setdefault((one.first.algorithm, label), {})[one.first.dataset] = one
+    return found
 
 
 def _missing(dataset: str, algorithm: str) -> list[str]:
