@@ -214,6 +214,19 @@ def test_variants_of_an_algorithm_are_told_apart_by_their_dashes(make_run):
     assert len({str(dash) for dash in dashes.values()}) == 3, dashes
 
 
+def test_a_long_legend_leaves_the_panels_their_room(make_run):
+    """As that of an ablation; matplotlib warns where axes shrink to nothing."""
+    ways = [{}, *({"sttm_generator_layers": [size]} for size in range(10, 24))]
+    directories = [
+        make_run(f"run{i}", tasks=3, artefacts="none", changes=way, preset="best")
+        for i, way in enumerate(ways)
+    ]
+    with style():
+        figure = figures.forgetting_curves(read_runs(directories)[0])
+        figure.draw_without_rendering()
+    assert figure.axes[0].get_position().height * figure.get_figheight() > 0.8
+
+
 def test_the_long_term_memory_alone_stands_beside_the_average(make_run):
     """Between sleeps an average is flattered; an algorithm without a short-term memory has one line."""
     runs, _ = read_runs([

@@ -22,6 +22,8 @@ DOTS: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 6, "al
 """How they are drawn."""
 WIDTH, HEIGHT = 2.3, 1.9
 """Size of a panel, inches: three beside each other fill a page of 7 inches."""
+LEGEND, LINE = 3, 0.15
+"""Lines of a legend that a figure has room for, and the inches that each one more needs."""
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that a figure is the same everywhere
@@ -117,6 +119,8 @@ def add_legend(figure: Figure, axes: Sequence[Axes], *, most: int = 40) -> None:
     if 0 < len(named) <= most:
         widest = max(map(len, named))
         across = max(1, min(len(named), 7, int(figure.get_figwidth() * 14 / (widest + 8))))
+        more = max(0, math.ceil(len(named) / across) - LEGEND)
+        figure.set_figheight(figure.get_figheight() + LINE * more)  # else the panels would shrink to nothing
         figure.legend(
             list(named.values()), list(named), loc="outside lower center", ncols=across, frameon=False
         )
