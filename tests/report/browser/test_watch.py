@@ -15,7 +15,8 @@ from dgdmn.records import RunWriter, locked
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 SCRIPT = "<script>alert(1)</script>"
-SMALL = ["--preset", "quick", "--threads", "1", "--samples-per-task", "60", "--min-steps", "80"]
+# some twenty seconds: a busy page must see it run before it is done
+SMALL = ["--preset", "quick", "--threads", "1", "--samples-per-task", "60", "--min-steps", "400"]
 ROWS = "document.querySelector('#report table.heat')?.querySelectorAll('tbody tr').length ?? 0"
 PLACE = """() => [
     scrollY,
