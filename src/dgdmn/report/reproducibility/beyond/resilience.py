@@ -67,9 +67,9 @@ def _spoilt(results: Sequence[Result]) -> list[str]:
 
 
 _WHY = (
-    "So `best` is less robust than `paper` where both learn jointly, and more where they learn in sequence, since it "
-    "knows more to begin with. What it gives away under noise, one option changed at a time: momentum costs most, the "
-    "prior's say in the answer and β less. Under occlusion none of them does, and the prior helps. Hypothesis: a "
-    "generator that fits closer reconstructs noise more faithfully too, and a prior takes a latent far from all its "
-    "components at its word."
+    "Where both learn jointly `best` is less robust than `paper` (Digits), in sequence more (Digits and Hindi). A line "
+    "with one seed compares with `best` of seed 0, .448 and .734 on Digits, .786 and .784 on Hindi (docs/LOG.md), not "
+    "with its mean. So compared, momentum costs most under noise, the prior's say in the answer and β less; under "
+    "occlusion none of the three, and the prior helps. Hypothesis: a generator that fits closer reconstructs noise "
+    "more faithfully too, and a prior takes a latent far from all its components at its word."
 )
