@@ -69,6 +69,16 @@ def test_sleep_frees_every_code_and_the_bytes_say_so():
     assert memory.stm.awake == []
 
 
+def test_more_classes_than_components_have_their_room_from_the_start():
+    memory = made(prior_components=1, n_stm=1)
+    rooms = []
+    for number in range(4):
+        memory.learn(str(number), some(number), Seeds(number), ignore)
+        rooms.append(memory.room())
+    assert len(memory.ltm.prior.labels) == 4, "one component a class, though the budget is one"
+    assert len(set(rooms)) == 1
+
+
 def test_without_the_option_there_is_none():
     memory = made(index="none", n_stm=3)
     memory.learn("a", some(0), Seeds(1), ignore)

@@ -106,7 +106,9 @@ class DualMemory:
 
 def _to_come(memory: GenerativeMemory) -> int:
     """Bytes that a memory's prior may still grow by."""
-    return max(0, memory.prior.room() - bytes_in(memory.prior.state())) if memory.prior is not None else 0
+    if memory.prior is None:
+        return 0
+    return max(0, memory.prior.room(memory.n_classes) - bytes_in(memory.prior.state()))
 
 
 def full_bytes(blueprint: Blueprint, n_classes: int) -> int:

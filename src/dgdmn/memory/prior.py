@@ -44,10 +44,10 @@ class LatentPrior:
         """Whether it was ever fitted."""
         return len(self.labels) > 0
 
-    def room(self) -> int:
-        """Bytes of as many components as there may be."""
+    def room(self, n_classes: int) -> int:
+        """Bytes of as many components as there may be with so many classes."""
         d = self.means.shape[1]
-        return self.budget * (self.labels.itemsize + self.means.itemsize * (1 + d + d * d))
+        return max(self.budget, n_classes) * (self.labels.itemsize + self.means.itemsize * (1 + d + d * d))
 
     def fit(self, mean: Tensor, deviation: Tensor, y: Tensor, rng: torch.Generator) -> None:
         """Fit to samples of these classes with posteriors N(mean, deviation²); what was fitted before is gone."""

@@ -92,7 +92,8 @@ class Preset:
     index: Literal["none", "codes"] = "none"
     """An STTM dreams at sleep, or decodes the `codes` of its samples, kept until then: sharp, not private (ours)."""
     prior_components: int = 0
-    """Gaussians over the LTM's latents, shared by the classes, to dream from with known labels; 0: N(0, I) (ours)."""
+    """Gaussians over the LTM's latents, shared by the classes (one each if they are more), to dream from with known
+    labels; 0: N(0, I) (ours)."""
     dreams: Literal["once", "anew"] = "once"
     """The learner is taught the generator's dreams, drawn `once`, or the prior's, drawn `anew` at each visit (ours)."""
     soft_labels: float = 0.0
