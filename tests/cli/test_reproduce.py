@@ -128,6 +128,27 @@ def test_results_alone_are_enough_to_draw_but_not_for_pictures(tmp_path, monkeyp
     assert "results/figures/figure-forgetting.svg" in text
 
 
+def test_what_cannot_be_read_is_told_at_the_end_and_the_rest_is_done(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    good, damaged = (f"digits-{name}-paper-seed0" for name in ("nn", "ewc"))
+    for name in (good, damaged):
+        shutil.copytree(ROOT / "results" / name, tmp_path / "runs" / name)
+    (tmp_path / "runs" / damaged / "config.json").write_text("{")
+    (tmp_path / "runs/not-a-run").mkdir()
+    (tmp_path / "runs/not-a-run/summary.json").write_text("{}")
+    assert main(["table-acc", "--draw-only"]) == 1
+    out, err = capsys.readouterr()
+    assert "1 run collected" in out
+    assert [path.name for path in (tmp_path / "results").glob("digits-*")] == [good]
+    assert good in (tmp_path / "REPRODUCIBILITY.md").read_text()
+    told = err.splitlines()
+    assert [any(name in line for line in told) for name in (damaged, "not-a-run", good)] == [
+        True,
+        True,
+        False,
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -34,7 +34,7 @@ class Reproduce:
     show_list: Annotated[bool, tyro.conf.arg(name="list")] = False
     """Name every target with the runs it needs, how many are done, and about how long the rest will take."""
     seeds: int = 0
-    """Seeds of each run; 0: 3, but with `paper` 2 for Permnist and 1 for TDigits, and 1 for the ablation of `best`."""
+    """Seeds of each run; 0: 3, but with `paper` 2 for Permnist and 1 for TDigits."""
     jobs: int = 0
     """Runs at a time, one torch thread each; 0: as many as there are cores."""
     out: Path = Path("runs")
@@ -63,13 +63,14 @@ def main(arguments: list[str], debug: bool = False) -> int:
             "name a target, as in `dgdmn reproduce table-acc`; `dgdmn reproduce --list` names them"
         )
     failures = [] if args.draw_only else _run(targets, args)
-    collected = _collect(targets, args)
-    drawn = _draw(targets, args)
+    records, unreadable = _ended(args.out)
+    collected = _collect(records, targets, args)
+    drawn = _draw(records, targets, args)
     page = write_page(args.results)
     sys.stdout.write(
         f"{args.results}: {counted(collected, 'run')} collected, {counted(drawn, 'figure')} drawn\n{page}\n"
     )
-    return report(failures, debug)
+    return report([*failures, *unreadable], debug)
 
 
 def _run(targets: Sequence[Target], args: Reproduce) -> list[Failure]:
@@ -142,34 +143,46 @@ def _without_artefacts(targets: Sequence[Target], args: Reproduce) -> list[Failu
     return lines
 
 
-def _collect(targets: Sequence[Target], args: Reproduce) -> int:
+def _ended(place: Path) -> tuple[list[RunRecord], list[Failure]]:
+    """The complete runs in a directory, and what looks like one and cannot be read: the rest goes on without it."""
+    from dgdmn.experiments.sweep import Failure
+    from dgdmn.records import RunRecord
+
+    records, unreadable = [], []
+    for path in sorted(place.glob("*/summary.json")):
+        try:
+            records.append(RunRecord.read(path.parent))
+        except DgdmnError as error:
+            unreadable.append(Failure(path.parent.name, str(error), False, str(error)))
+    return [record for record in records if record.complete], unreadable
+
+
+def _of(records: Iterable[RunRecord], targets: Iterable[Target]) -> list[RunRecord]:
+    """Those that these targets ask for, with whatever seed."""
+    from dgdmn.experiments.catalogue import catalogued
+
+    wanted = list(targets)
+    return [record for record in records if catalogued(record, wanted)]
+
+
+def _collect(records: Sequence[RunRecord], targets: Sequence[Target], args: Reproduce) -> int:
     """Copy the small numbers of every run of these targets that has ended; how many there are."""
     from dgdmn.report.reproducibility import collect
 
-    records = _records(args.out, targets)
-    for record in records:
+    asked = _of(records, targets)
+    for record in asked:
         collect(record, args.results)
-    return len(records)
+    return len(asked)
 
 
-def _records(place: Path, targets: Iterable[Target]) -> list[RunRecord]:
-    """The complete runs in a directory that these targets ask for, with whatever seed."""
-    from dgdmn.experiments.catalogue import catalogued
-    from dgdmn.records import RunRecord
-
-    wanted = list(targets)
-    records = [RunRecord.read(path.parent) for path in sorted(place.glob("*/summary.json"))]
-    return [record for record in records if record.complete and catalogued(record, wanted)]
-
-
-def _draw(targets: Sequence[Target], args: Reproduce) -> int:
+def _draw(records: Sequence[RunRecord], targets: Sequence[Target], args: Reproduce) -> int:
     from dgdmn.report.reproducibility import draw
     from dgdmn.report.runs import read_runs
 
     by_target, _ = gathered(args.results, targets)
     drawn = 0
     for target in targets:
-        runs, _ = read_runs([record.directory for record in _records(args.out, [target])])
+        runs, _ = read_runs([record.directory for record in _of(records, [target])])
         drawn += len(draw(target.name, by_target[target.name], runs, args.results / FIGURES))
     return drawn
 

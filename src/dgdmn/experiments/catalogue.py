@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dgdmn.errors import UsageError, suggestion
+from dgdmn.errors import DgdmnError, UsageError, suggestion
 from dgdmn.experiments.beyond import BEYOND
 from dgdmn.experiments.spec import RunSpec, off
 from dgdmn.experiments.target import Target, run_of
@@ -147,11 +147,17 @@ def chosen(names: Iterable[str]) -> list[Target]:
 
 
 def result(spec: RunSpec, place: Path) -> RunRecord | None:
-    """The complete record of this run in a directory of runs; None where there is none, or of another computation."""
+    """The complete record of this run in a directory of runs; None where there is none, or of another computation.
+
+    None too where it cannot be read: who runs it there is told why.
+    """
     directory = place / spec.name
     if not (directory / "summary.json").exists():
         return None
-    record = RunRecord.read(directory)
+    try:
+        record = RunRecord.read(directory)
+    except DgdmnError:
+        return None
     return record if record.complete and not differing(spec, record.config) else None
 
 

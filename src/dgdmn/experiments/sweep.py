@@ -18,6 +18,9 @@ from dgdmn.errors import DgdmnError, UsageError
 from dgdmn.experiments.large_pages import large_pages
 from dgdmn.experiments.spec import RunSpec
 
+_LONGEST = 8_000
+"""Letters told of a failure, of its message and of its trace; a pipe takes 64 KiB, a letter has up to four bytes."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -96,17 +99,21 @@ class _Child:
 
 def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from dgdmn.experiments.run import execute  # torch is imported in the child only
-
     failure = None
     try:
+        from dgdmn.experiments.run import execute  # torch is imported in the child only
+
         execute(spec, out, stop=_asked_to_stop())
     except DgdmnError as error:
-        failure = Failure(spec.name, str(error), isinstance(error, UsageError), traceback.format_exc())
+        failure = _failure(spec, str(error), isinstance(error, UsageError))
     except Exception as error:
-        message = f"{type(error).__name__}: {error}".splitlines()[0]
-        failure = Failure(spec.name, message, False, traceback.format_exc())
+        failure = _failure(spec, f"{type(error).__name__}: {error}".splitlines()[0])
     sender.send(failure)
+
+
+def _failure(spec: RunSpec, message: str, usage: bool = False) -> Failure:
+    """The exception at hand, cut to what a pipe takes: its other end is read when this process has ended."""
+    return Failure(spec.name, message[:_LONGEST], usage, traceback.format_exc()[-_LONGEST:])
 
 
 def _asked_to_stop() -> Callable[[], bool]:
