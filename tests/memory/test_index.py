@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dgdmn.events import ignore
+from dgdmn.events import Replayed, ignore
 from dgdmn.memory.dual import DualMemory
 from dgdmn.memory.index import Index
 from dgdmn.networks.blueprint import Blueprint
@@ -52,6 +52,21 @@ def test_a_task_met_again_before_the_sleep_keeps_what_it_had():
     memory.learn("a", some(0), Seeds(1), ignore)
     memory.learn("a", some(0, n=6, seed=1), Seeds(2), ignore)
     assert len(memory.stm.awake[0].index) == 26
+
+
+def test_what_has_codes_is_replayed_from_them_and_not_dreamt(monkeypatch):
+    memory, heard = made(), []
+    memory.learn("a", some(0), Seeds(1), ignore)
+    (held,) = memory.stm.awake
+    before, lessons = held.dream(Seeds(2)), []
+    generator = held.memory.generator
+    monkeypatch.setattr(generator, "sample", lambda *_: pytest.fail("a dream from N(0, I)"))
+    monkeypatch.setattr(generator, "fit", lambda x, *_: lessons.append(x))
+    memory.learn("a", some(0, n=6, seed=1), Seeds(2), heard.append)
+    assert torch.equal(lessons[0][:6], some(0, n=6, seed=1).x)
+    assert sorted(lessons[0][6:].tolist()) == sorted(before.x.tolist())
+    (replayed,) = (event for event in heard if isinstance(event, Replayed))
+    assert (replayed.n_tasks, replayed.n_gen) == (6, 20)
 
 
 def test_sleep_frees_every_code_and_the_bytes_say_so():

@@ -186,3 +186,37 @@ def test_a_soft_label_is_partly_what_the_memory_believed():
     assert torch.allclose(softened(y, old, believed, 0.2), torch.tensor(expected)), (
         "new ones keep their labels"
     )
+
+
+@pytest.mark.parametrize("latent_noise", [0.0, 1.0])
+@pytest.mark.parametrize("soft_labels", [0.0, 0.5])
+def test_a_class_that_just_came_has_no_say_in_what_the_past_was(monkeypatch, latent_noise, soft_labels):
+    """New outputs have random weights, here such that they would win: dreams are labelled before they are there."""
+    options = Preset(
+        generator_layers=(8,), latent=2, learner_layers=(8,), learner_epochs=1, generator_epochs=1, batch_size=8,
+        latent_noise=latent_noise, soft_labels=soft_labels,
+    )  # fmt: skip
+    dgm, heard, believed = GenerativeMemory(Blueprint(options, (2, 2)), "ltm", 2, Seeds(0)), [], []
+    learn(dgm, Samples(torch.rand(20, 4), torch.arange(20) % 2), "a")
+    grow = dgm.learner.grow
+
+    def growing(n_classes, rng):
+        grow(n_classes, rng)
+        with torch.no_grad():
+            dgm.learner.head.bias[2:] = 50.0
+
+    def noticing(y, old, belief, share):
+        believed.append(belief[old])
+        return softened(y, old, belief, share)
+
+    monkeypatch.setattr(dgm.learner, "grow", growing)
+    monkeypatch.setattr("dgdmn.memory.replay.softened", noticing)
+    monkeypatch.setattr("dgdmn.memory.generative.softened", noticing)
+    dgm.n_classes = 4
+    learn(dgm, Samples(torch.rand(20, 4), 2 + torch.arange(20) % 2), "b", listen=heard.append)
+    (replayed,) = (event for event in heard if isinstance(event, Replayed))
+    assert sum(replayed.dreamt) == 20
+    assert len(replayed.dreamt) <= 2, "dreams are of classes that were met"
+    assert bool(believed) == bool(soft_labels)
+    assert all(not belief[:, 2:].any() for belief in believed)
+    assert dgm.answers(torch.rand(3, 4)).shape == (3, 4)

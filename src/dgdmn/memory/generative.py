@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -56,12 +56,25 @@ class GenerativeMemory:
             else None
         )
 
-    def learn(self, new: Samples, tasks: Mapping[str, Entry], seeds: Seeds, listen: Listener) -> None:
-        """Learn new samples by deep generative replay (Algorithm 1)."""
+    def learn(
+        self,
+        new: Samples,
+        tasks: Mapping[str, Entry],
+        seeds: Seeds,
+        listen: Listener,
+        past: Samples | None = None,
+    ) -> None:
+        """Learn new samples by deep generative replay (Algorithm 1), of `past` where somebody remembers it better."""
+        replay(self, new, tasks, past, seeds=seeds, listen=listen)
+
+    def make_room(self, seeds: Seeds) -> None:
+        """Give L outputs for the classes that came since it last learnt; after the dreams were labelled.
+
+        New outputs have random weights, and would have a say in what the past was.
+        """
         if self.n_classes > self._outputs:
             self.learner.grow(self.n_classes, seeds.next())
             self._outputs = self.n_classes
-        replay(self, new, tasks, seeds=seeds, listen=listen)
 
     def train_generator(self, lesson: Samples, new: Tensor, seeds: Seeds, listen: Listener) -> None:
         """Train G, and see where its latents lie now.
@@ -131,7 +144,8 @@ class GenerativeMemory:
         mean, deviation = generator.posterior(lesson.x)
         old = torch.arange(len(lesson), device=mean.device) >= len(new)
         prior = self.prior if options.dreams == "anew" else None
-        believing = copy.deepcopy(learner) if options.soft_labels else None
+        believed = self._beliefs() if options.soft_labels else None
+        self.make_room(seeds)
 
         def loss(mean: Tensor, deviation: Tensor, y: Tensor, old: Tensor, rng: torch.Generator) -> Tensor:
             noise = torch.randn(mean.shape, generator=rng).to(mean.device)
@@ -139,11 +153,16 @@ class GenerativeMemory:
             if prior:
                 z[old] = prior.latents_of(y[old], rng)
             x = generator.decoded(z)
-            if believing:
-                y = softened(y, old, believing.probabilities(x), options.soft_labels)
+            if believed:
+                y = softened(y, old, believed(x), options.soft_labels)
             return F.cross_entropy(learner(x, rng), y)
 
         learner.train_with(loss, (mean, deviation, lesson.y, old), seeds.next(), listen)
+
+    def _beliefs(self) -> Callable[[Tensor], Tensor]:
+        """L(x) as it is now, whatever it learns from here on."""
+        learner, unmet = copy.deepcopy(self.learner), self.n_classes - self._outputs
+        return lambda x: F.pad(learner.probabilities(x), (0, unmet))
 
     def recall(self, x: Tensor) -> Samples:
         """The inputs as this memory remembers them, with its own labels (section 3.2)."""

@@ -40,21 +40,31 @@ def allocate(n_new: int, age: int, n_max: int, kappa: float) -> tuple[int, int]:
 
 
 def replay(
-    dgm: GenerativeMemory, new: Samples, d_tasks: Mapping[str, Entry], *, seeds: Seeds, listen: Listener
+    dgm: GenerativeMemory,
+    new: Samples,
+    d_tasks: Mapping[str, Entry],
+    past: Samples | None = None,
+    *,
+    seeds: Seeds,
+    listen: Listener,
 ) -> None:
     """Train a generative memory on new samples and dreams of its own past.
 
-    `d_tasks` names the tasks of the new samples.
+    `d_tasks` names the tasks of the new samples; `past`, where it is given, takes the place of dreams.
     """
     options = dgm.options
     kappa = min(1.0, options.kappa * (len(d_tasks) if options.kappa_per == "task" else 1))
-    past = dgm.age if options.allocation == "age" else dgm.balanced_age(new.y)
-    n_tasks, n_gen = allocate(len(new), past, options.n_max, kappa)  # lines 3-16
+    age = dgm.age if options.allocation == "age" else dgm.balanced_age(new.y)
+    n_tasks, n_gen = allocate(len(new), age, options.n_max, kappa)  # lines 3-16
     n_seen = len(new)
     if n_tasks < n_seen:
         new = new.subsample(n_tasks, seeds.next())  # 12
 
-    dreams = dgm.dream(n_gen, seeds)  # 17-18: X_gen from G, Y_gen = L(X_gen)
+    dreams = (
+        dgm.dream(n_gen, seeds)  # 17-18: X_gen from G, Y_gen = L(X_gen)
+        if past is None
+        else past.subsample(n_gen, seeds.next())
+    )
     x_tr = concat(new, dreams)  # 19
 
     dgm.tasks.add(d_tasks)  # 20
@@ -68,13 +78,14 @@ def replay(
         if options.soft_labels:
             old = torch.arange(len(x_tr), device=y_tr.device) >= len(new)
             y_tr = softened(y_tr, old, dgm.answers(x_tr.x), options.soft_labels)
+        dgm.make_room(seeds)
         if options.reconstructed in ("new", "all"):
             new = Samples(dgm.generator.reconstruct(new.x), new.y)  # 23
         if options.reconstructed == "all":
             dreams = Samples(dgm.generator.reconstruct(dreams.x), dreams.y)
         dgm.learner.fit(Samples(concat(new, dreams).x, y_tr), seeds.next(), listen)  # 24-25
 
-    listen(Replayed(tuple(d_tasks), n_tasks, n_gen, dgm.age, _balance(dreams)))
+    listen(Replayed(tuple(d_tasks), n_tasks, len(dreams), dgm.age, _balance(dreams)))
 
 
 def softened(y: Tensor, old: Tensor, believed: Tensor, share: float) -> Tensor:

@@ -28,10 +28,11 @@ class TaskMemory:
     """The samples' codes, where the preset wants them kept until the sleep."""
 
     def learn(self, samples: Samples, n_new: int, seeds: Seeds, listen: Listener) -> None:
-        """Learn samples of the task, the first `n_new` of them new."""
+        """Learn samples of the task, the first `n_new` of them new; what it has codes of it need not dream."""
         new = Samples(samples.x[:n_new], samples.y[:n_new])
         before = self._decoded() if self.index else None
-        self.memory.learn(samples, {self.task: Entry(1, new.classes())}, seeds, heard_in("stm", listen))
+        entry = {self.task: Entry(1, new.classes())}
+        self.memory.learn(samples, entry, seeds, heard_in("stm", listen), past=before)
         if self.index is not None and isinstance(self.memory.generator, Coder):
             self.index.rewrite(self.memory.generator, concat(before, new) if before else new, seeds)
         self.seen += n_new
