@@ -49,6 +49,25 @@ def test_what_the_paper_gives_for_all_streams(dataset):
     assert (p.samples_per_task, p.min_steps, p.beta) == (0, 0, 1.0), "none of ours"
 
 
+OFF = {
+    "index": "none", "prior_components": 0, "dreams": "once", "soft_labels": 0.0, "latent_noise": 0.0,
+    "answers": "learner", "recognition": "reconstruction", "allocation": "age", "momentum": 0.0, "rate": "constant",
+    "sttm_steps": 0, "beta": 1.0,
+}  # fmt: skip
+"""What goes beyond the paper, as the paper has it."""
+
+
+@pytest.mark.parametrize("dataset", PAPER)
+def test_what_goes_beyond_the_paper_is_off_in_its_preset_and_on_in_best(dataset):
+    paper, best = preset("paper", dataset), preset("best", dataset)
+    assert {name: getattr(paper, name) for name in OFF} == OFF
+    left = {"soft_labels", "allocation"} | ({"sttm_steps"} if dataset == "embedded" else set())
+    assert {name for name in OFF if getattr(best, name) == OFF[name]} == left, "left off in `best` too"
+    assert (best.index, best.dreams, best.answers, best.recognition) == ("codes", "anew", "both", "density")
+    assert (best.momentum, best.rate, best.latent_noise, best.beta) == (0.9, "cycle", 1.0, 0.1)
+    assert best.prior_components == {"permnist": 200, "embedded": 100}.get(dataset, 400)
+
+
 def test_kappa_and_n_stm_follow_the_papers_rule_on_tdigits():
     assert PAPER["tdigits"].kappa == 0.5 / 10  # κ = 0.5 / K, K = 10
     assert PAPER["tdigits"].n_stm == round(0.25 / PAPER["tdigits"].kappa)

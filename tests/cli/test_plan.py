@@ -15,7 +15,7 @@ from dgdmn import cli
 from dgdmn.algorithms import ALGORITHMS, algorithm
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.events import EpochDone
-from dgdmn.experiments.plan import next_stages, planned_stages
+from dgdmn.experiments.plan import next_stages, planned_epochs, planned_stages
 from dgdmn.experiments.timing import costs
 from dgdmn.presets import preset
 
@@ -43,7 +43,10 @@ def images(n):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [*itertools.product(ALGORITHMS, [TINY, CONVOLUTIONAL]), ("dgdmn", BEYOND), ("dgr", BEYOND)],
+    [
+        *itertools.product(ALGORITHMS, [TINY, CONVOLUTIONAL]),
+        *itertools.product(["dgdmn", "dgr", "dgdmn-recog"], [BEYOND]),
+    ],
 )
 def test_a_memory_goes_on_as_planned(name, options):
     epochs = []
@@ -77,6 +80,42 @@ def test_steps_bytes_and_seconds(name):
         kinds = ["learn", "learn", "learn", "sleep", "learn", "learn", "sleep"]
         assert [stage.what for stage in stages] == kinds
         assert [cost.samples for cost in found] == [40, 40, 40, 70, 40, 40, 70], "N_max binds in each sleep"
+
+
+def test_bytes_with_codes_and_priors():
+    """By hand: codes go with the sleep, the long-term memory's prior comes with the first."""
+    tasks = [(str(label), np.full(40, label)) for label in range(6)]
+    stages = planned_stages("dgdmn", BEYOND, tasks, (8, 8))
+    assert [stage.what for stage in stages] == [*["learn"] * 3, "sleep"] * 2
+    kept = [cost.bytes for cost in costs("dgdmn", BEYOND, (8, 8), 6, stages, threads=1)]
+    model = algorithm("dgdmn")(BEYOND, random_state=0)
+    for task, y in tasks:
+        model.partial_fit(images(len(y)), y, classes=range(6), task=task)
+    assert kept[6] == max(kept) == model.memory_bytes(), "three awake beside a prior"
+    latent, codes = BEYOND.latent, BEYOND.n_max // BEYOND.n_stm
+    assert kept[6] - kept[2] == 6 * (8 + 4 * (1 + latent + latent**2)), (
+        "one a class: they outnumber the budget"
+    )
+    assert kept[3] == kept[7] == kept[6] - 3 * (kept[1] - kept[0]), "the sleep frees three task memories"
+    without = planned_stages("dgdmn", replace(BEYOND, index="none"), tasks, (8, 8))
+    bare = [cost.bytes for cost in costs("dgdmn", BEYOND, (8, 8), 6, without, threads=1)]
+    assert kept[2] - bare[2] == 3 * codes * (8 + 2 * BEYOND.sttm_latent)
+
+
+def test_what_codes_and_priors_do_to_the_samples_of_a_sleep_is_planned():
+    """A task has at most its share of N_max in codes; with `class`, a past of few classes is short."""
+    for options, sizes in (
+        (BEYOND, (60, 10, 10)),
+        (replace(BEYOND, allocation="class", n_max=400), (60, 60, 60, 15)),
+    ):
+        tasks = [(str(label), np.full(n, label)) for label, n in enumerate(sizes)]
+        epochs = []
+        model = algorithm("dgdmn")(options, random_state=0, listen=epochs.append)
+        for task, y in tasks:
+            model.partial_fit(images(len(y)), y, classes=range(len(sizes)), task=task)
+        model.sleep()
+        plan = planned_epochs("dgdmn", options, tasks, (8, 8))
+        assert [told(one) for one in plan] == [told(one) for one in epochs if isinstance(one, EpochDone)]
 
 
 def test_the_command_line(tmp_path):

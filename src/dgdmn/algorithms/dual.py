@@ -60,7 +60,7 @@ class DualClassifier(GenerativeClassifier):
         return tuple(held.task for held in self._dual(self.learnt_).stm.awake)
 
     def memory_bytes(self) -> int:
-        """Bytes of the long-term memory and n_stm task memories, awake or not: what it needs before a sleep."""
+        """Bytes of the long-term memory and n_stm task memories with codes and priors, as before a sleep."""
         check_is_fitted(self)
         return self._dual(self.learnt_).room()
 

@@ -37,9 +37,10 @@ class _Counting:
 
 
 class CountingGenerator(_Counting):
-    """Dreams inputs without content."""
+    """Dreams inputs without content; its codes have none either."""
 
     network = "generator"
+    latent = 1
 
     def fit(self, x: Tensor, rng: torch.Generator, listen: Listener) -> None:
         self._count(len(x), listen)
@@ -52,6 +53,12 @@ class CountingGenerator(_Counting):
 
     def reconstruction_loss(self, x: Tensor) -> Tensor:
         return torch.zeros(len(x))
+
+    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.zeros(len(x), 1), torch.zeros(len(x), 1)
+
+    def decoded(self, z: Tensor) -> Tensor:
+        return torch.zeros(len(z), 1)
 
 
 class CountingLearner(_Counting):

@@ -37,6 +37,10 @@ class Stage:
     epochs: list[EpochDone]
     awake: int
     """Task memories in use when it ends, asleep again or not."""
+    codes: int = 0
+    """Codes that they keep."""
+    slept: bool = False
+    """Whether the long-term memory has learnt something by its end, and so has a prior where there is to be one."""
     rows: int = 0
     """Bytes of training rows kept when it ends."""
 
@@ -54,15 +58,19 @@ def planned_stages(
     """What learning these tasks and a last sleep will train, one stage after the other.
 
     A task is its name and the labels of its rows. The algorithm runs as it is, on inputs without
-    content and over networks that train nothing, so the plan cannot differ from the run. The shape is
-    that of a real input: it decides how many exemplars there is room for.
+    content and over networks that train nothing, so the plan cannot differ from the run, but for what
+    recognition makes of real inputs. The shape is that of a real one: it decides how many exemplars there is
+    room for.
     """
     classes = sorted({label for _, y in tasks for label in np.unique(y).tolist()})
     doubles = _doubles(name, preset)
     if "exemplars" in algorithm(name)._get_param_names():
         outputs = max(preset.n_classes, len(classes))
         preset = replace(preset, exemplars=room(Blueprint(preset, shape), outputs))
-    return _stages(algorithm(name)(preset, random_state=0, **doubles), tasks, classes, math.prod(shape))
+    # one Gaussian a class says as much of inputs without content as many, and is fitted at once
+    small = replace(preset, prior_components=min(1, preset.prior_components))
+    model = algorithm(name)(small, random_state=0, **doubles)
+    return _stages(model, preset, tasks, classes, math.prod(shape))
 
 
 def next_stages(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
@@ -75,6 +83,8 @@ def next_stages(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]
     state["scaling"] = {"low": torch.tensor(0.0), "high": torch.tensor(1.0)}
     if "room" in state:
         about["options"] |= {"exemplars": state["room"]}
+    if model.learnt_.options.prior_components:
+        about["options"] |= {"prior_components": 1}
     doubles = _doubles(about["algorithm"], model.learnt_.options)
     counting = restored(
         {**about, "features": 1, "feature_names": []}, _narrow(state), device="cpu", **doubles
@@ -84,7 +94,7 @@ def next_stages(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]
         (f"next task {n}", np.full(size, f"{last}+{n}" if isinstance(last, str) else last + n))
         for n, size in enumerate(sizes, start=1)
     ]
-    return _stages(counting, tasks, None, math.prod(model.learnt_.shape))
+    return _stages(counting, model.learnt_.options, tasks, None, math.prod(model.learnt_.shape))
 
 
 def steps(epoch: EpochDone, batch_size: int) -> int:
@@ -134,32 +144,46 @@ def _doubles(name: str, preset: Preset) -> dict[str, Any]:
 
 
 def _stages(
-    model: ContinualClassifier, tasks: Sequence[tuple[str, Any]], classes: list[Any] | None, width: int
+    model: ContinualClassifier,
+    preset: Preset,
+    tasks: Sequence[tuple[str, Any]],
+    classes: list[Any] | None,
+    width: int,
 ) -> list[Stage]:
     """Let a model of counting networks learn and sleep."""
     stages: list[Stage] = []
-    awake = (
-        set(model.awake_tasks())
-        if isinstance(model, DualClassifier) and model.__sklearn_is_fitted__()
-        else set()
-    )
+    most = preset.n_max // preset.n_stm if preset.index == "codes" else 0
+    awake, slept = _at_first(model)
 
     def hear(event: Event) -> None:
+        nonlocal slept
         if isinstance(event, EpochDone):
             stages[-1].epochs.append(event)
         elif isinstance(event, SleepBegan):
             awake.clear()
-            stages.append(Stage("sleep", event.tasks, [], 0, stages[-1].rows if stages else 0))
+            slept = True
+            rows = stages[-1].rows if stages else 0
+            stages.append(Stage("sleep", event.tasks, [], 0, slept=True, rows=rows))
 
     model.listen = hear
     for task, y in tasks:
-        awake.add(task)
-        stages.append(Stage("learn", (task,), [], len(awake)))
+        awake[task] = min(most, awake.get(task, 0) + len(y))
+        stages.append(Stage("learn", (task,), [], len(awake), sum(awake.values()), slept))
         model.partial_fit(np.zeros((len(y), 1)), y, classes=classes, task=task)
         stages[-1].rows = _row_bytes(model, width)
     if isinstance(model, GenerativeClassifier):
         model.sleep()
     return stages
+
+
+def _at_first(model: ContinualClassifier) -> tuple[dict[str, int], bool]:
+    """Codes of each task that is awake, and whether the long-term memory has learnt; or learns at once."""
+    if not isinstance(model, DualClassifier):
+        return {}, True
+    if not model.__sklearn_is_fitted__():
+        return {}, False
+    memory = model._dual(model.learnt_)
+    return {held.task: len(held.index or ()) for held in memory.stm.awake}, bool(memory.ltm.tasks)
 
 
 def _row_bytes(model: ContinualClassifier, width: int) -> int:
@@ -169,9 +193,11 @@ def _row_bytes(model: ContinualClassifier, width: int) -> int:
 
 
 def _narrow(state: Any, key: str = "") -> Any:
-    """A state without what belongs to weights, and with rows of one value."""
+    """A state without what belongs to weights, and with rows, codes and latents of one value."""
     if isinstance(state, dict):
         return {name: _narrow(child, name) for name, child in state.items()}
     if isinstance(state, list):
         return [_narrow(child) for child in state if not isinstance(child, torch.Tensor)]
-    return state[:, :1] if isinstance(state, torch.Tensor) and key == "x" else state
+    if key == "roots":
+        return state[:, :1, :1]
+    return state[:, :1] if key in ("x", "codes", "means") else state

@@ -14,6 +14,7 @@ from dgdmn.events import EpochDone, ignore
 from dgdmn.experiments.plan import Stage, steps
 from dgdmn.memory.dual import DualMemory
 from dgdmn.memory.generative import GenerativeMemory
+from dgdmn.memory.index import Index
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.generator import Role
 from dgdmn.networks.layers import hollow
@@ -38,7 +39,7 @@ class Cost:
     steps: int
     """Optimiser steps of all its trainings."""
     bytes: int
-    """Kept when it ends, but for a latent prior and codes: how large these are, the samples decide."""
+    """Kept when it ends; a latent prior counts with all the components it may have."""
     seconds: float
     """About as long as its trainings last; what an algorithm does beside them is not in it."""
 
@@ -52,14 +53,14 @@ def costs(
     threads: int | None = None,
 ) -> list[Cost]:
     """The cost of each stage, on this machine as it is now."""
-    weights, small = _bytes(name, preset, shape, n_classes)
+    sizes = _sizes(name, preset, shape, n_classes)
     clock = _Clock(preset, shape, n_classes, threads)
     return [
         Cost(
             stage,
             max((epoch.samples for epoch in stage.epochs), default=0),
             sum(steps(epoch, preset.batch_size) for epoch in stage.epochs),
-            weights + stage.awake * small + stage.rows,
+            sizes.kept(stage),
             sum(steps(epoch, preset.batch_size) * clock.step(epoch) for epoch in stage.epochs),
         )
         for stage in stages
@@ -107,11 +108,36 @@ class _Clock:
         return lambda: memory.learner.fit(samples, seeds.next(), ignore)
 
 
-def _bytes(name: str, preset: Preset, shape: tuple[int, ...], n_classes: int) -> tuple[int, int]:
-    """Bytes of the weights, and of each short-term task memory."""
+@dataclass(frozen=True)
+class _Sizes:
+    """Bytes of the parts of a memory."""
+
+    weights: int
+    """Of what is there from the start."""
+    prior: int
+    """Of the long-term memory's prior, once it has learnt."""
+    small: int
+    """Of a task memory, its own prior with it."""
+    code: int
+    """Of a sample's code and label."""
+
+    def kept(self, stage: Stage) -> int:
+        """When a stage ends."""
+        awake = stage.awake * self.small + stage.codes * self.code
+        return self.weights + stage.slept * self.prior + awake + stage.rows
+
+
+def _sizes(name: str, preset: Preset, shape: tuple[int, ...], n_classes: int) -> _Sizes:
     model = algorithm(name)(preset)
     with hollow():
         memory = model._begin(model._blueprint(shape), n_classes, Seeds(0))
-        weights = bytes_in(memory.state())
-        small = (memory.room() - weights) // preset.n_stm if isinstance(memory, DualMemory) else 0
-    return weights, small
+        dual = memory if isinstance(memory, DualMemory) else None
+        long_term: object = dual.ltm if dual else memory
+        return _Sizes(
+            weights=bytes_in(memory.state()),
+            prior=long_term.room() - bytes_in(long_term.state())
+            if isinstance(long_term, GenerativeMemory)
+            else 0,
+            small=(dual.room() - dual.ltm.room()) // preset.n_stm if dual else 0,
+            code=Index(1, preset.sttm_latent).each,
+        )

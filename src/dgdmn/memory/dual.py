@@ -15,7 +15,7 @@ from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.layers import hollow
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
-from dgdmn.storage import State, bytes_in
+from dgdmn.storage import State
 
 
 class DualMemory:
@@ -74,16 +74,16 @@ class DualMemory:
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
 
     def room(self) -> int:
-        """Bytes of the long-term memory and n_STM task memories, awake or not: the most there will be.
+        """Bytes of the long-term memory and n_STM task memories, awake or not: what there is just before a sleep.
 
-        Priors count with their full size, and a task memory that is not awake with as many codes as one ever had.
+        Priors count with their full size, and every task memory with as many codes as one ever had.
         """
         with hollow():
-            sttm = GenerativeMemory(self._blueprint, "stm", self.ltm.n_classes, Seeds(0))
-        asleep = max(0, self._options.n_stm - len(self.stm.awake))
-        priors = sum(_to_come(memory) for memory in (self.ltm, *(held.memory for held in self.stm.awake)))
-        each = bytes_in(sttm.state()) + _to_come(sttm) + self.stm.largest_index
-        return bytes_in(self.state()) + priors + asleep * each
+            fresh = GenerativeMemory(self._blueprint, "stm", self.ltm.n_classes, Seeds(0))
+        awake = [held.memory for held in self.stm.awake]
+        asleep = max(0, self._options.n_stm - len(awake))
+        small = [*awake, *[fresh] * asleep]
+        return len(small) * self.stm.largest_index + sum(memory.room() for memory in (self.ltm, *small))
 
     def state(self) -> State:
         """All that was learnt."""
@@ -102,13 +102,6 @@ class DualMemory:
         """
         self.stm.grow(n_classes)
         self.ltm.n_classes = n_classes
-
-
-def _to_come(memory: GenerativeMemory) -> int:
-    """Bytes that a memory's prior may still grow by."""
-    if memory.prior is None:
-        return 0
-    return max(0, memory.prior.room(memory.n_classes) - bytes_in(memory.prior.state()))
 
 
 def full_bytes(blueprint: Blueprint, n_classes: int) -> int:

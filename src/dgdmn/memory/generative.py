@@ -19,7 +19,7 @@ from dgdmn.networks.training import in_batches
 from dgdmn.presets import Preset
 from dgdmn.samples import Samples, concat
 from dgdmn.seeds import Seeds
-from dgdmn.storage import State
+from dgdmn.storage import State, bytes_in
 
 _MODESTY = 0.25
 """Power of the product of two opinions that are not independent: docs/decisions/best.md."""
@@ -198,6 +198,11 @@ class GenerativeMemory:
     def _coder(self) -> Coder:
         assert isinstance(self.generator, Coder)
         return self.generator
+
+    def room(self) -> int:
+        """Bytes of all that it knows, its prior with all the components it may have."""
+        prior = self.prior.room(self.n_classes) if self.prior is not None else 0
+        return bytes_in({**self.state(), "prior": {}}) + prior
 
     def state(self) -> State:
         """All that was learnt."""

@@ -26,6 +26,11 @@ class Index:
     def __len__(self) -> int:
         return len(self.codes)
 
+    @property
+    def each(self) -> int:
+        """Bytes of one sample's code and label."""
+        return self.codes.shape[1] * self.codes.itemsize + self.y.itemsize
+
     def samples(self, generator: Coder) -> Samples:
         """What the codes stand for."""
         return Samples(generator.decoded(self.codes.float()), self.y)

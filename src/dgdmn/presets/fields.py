@@ -31,7 +31,8 @@ class Preset:
     gamma: float = 1.55
     """γ: recognition loss below which a memory knows a task (appendix A)."""
     recognition: Literal["reconstruction", "density"] = "reconstruction"
-    """A memory knows what it can reconstruct (appendix A), or that and whose latent lies where its own do (ours)."""
+    """A memory knows what it can reconstruct (appendix A), or that and whose latent lies where its own do: fewer
+    mistaken memories, for (components) · d² products a sample and a prior in each STTM (ours)."""
     recognise_each: Literal["batch", "sample"] = "batch"
     """Without a descriptor, whether the whole `batch` is one task (appendix A) or each `sample` is judged alone."""
     recog_trainings: int = 2
@@ -83,23 +84,29 @@ class Preset:
     clip_value: float = 0.5
     """Largest element of a generator's gradient after that; 0: no clipping (appendix B)."""
     momentum: float = 0.0
-    """Share of the last step's direction in the next; 0: RMSProp as in appendix B (ours)."""
+    """Share of the last step's direction in the next; it costs a buffer of the weights' size, and robustness to noise;
+    0: RMSProp as in appendix B (ours)."""
     rate: Literal["constant", "cycle"] = "constant"
-    """The step size is `constant` (appendix B), or rises to `learning_rate` and falls once in a training (ours)."""
+    """The step size is `constant` (appendix B), or rises to `learning_rate` and falls once in a training, at no
+    cost (ours)."""
     beta: float = 1.0
-    """Weight of the KL term in the generator's loss (1: the variational bound, appendix B's VAE)."""
+    """Weight of the KL term in the generator's loss (1: the variational bound, appendix B's VAE). Less reconstructs
+    more sharply, costs no time, and leaves N(0, I), so it wants a prior."""
 
     index: Literal["none", "codes"] = "none"
-    """An STTM dreams at sleep, or decodes the `codes` of its samples, kept until then: sharp, not private (ours)."""
+    """An STTM dreams at sleep, or decodes the `codes` of its samples, kept until then: sharp, not private, 2 bytes a
+    number (ours)."""
     prior_components: int = 0
     """Gaussians over the LTM's latents, shared by the classes (one each if they are more), to dream from with known
     labels; 0: N(0, I) (ours)."""
     dreams: Literal["once", "anew"] = "once"
-    """The learner is taught the generator's dreams, drawn `once`, or the prior's, drawn `anew` at each visit (ours)."""
+    """The learner is taught the generator's dreams, drawn `once`, or, where it has `latent_noise`, the prior's, drawn
+    `anew` at each visit (ours)."""
     soft_labels: float = 0.0
     """Share of the learner's own answer in the target of a dream whose label is known (ours)."""
     latent_noise: float = 0.0
-    """Posterior deviations added to the latent of what the learner sees reconstructed; 0: its mean (ours)."""
+    """Posterior deviations added to the latent of what the learner sees reconstructed, so that it learns what dreams
+    look like, for a decoding a visit; 0: its mean (ours). Where there is some, `reconstructed` is not asked."""
     answers: Literal["learner", "both"] = "learner"
     """The LTM's learner answers alone (figure 1), or it and how likely the latent is in each class, `both` (ours)."""
 
