@@ -99,7 +99,7 @@ def test_seeds():
         for run in target.runs:
             mine = [s.seed for s in target.specs() if replace(s, seed=0) == run]
             default = 3 if run.preset == "best" else SEEDS[run.dataset]
-            assert mine == list(range(1 if target.one or target.name == "beyond-ablation" else default))
+            assert mine == list(range(1 if target.one else default))
             more = [s.seed for s in target.specs(5) if replace(s, seed=0) == run]
             assert more == list(range(1 if target.one else 5))
 

@@ -202,16 +202,20 @@ def test_best_is_told_from_paper_by_name_and_line(make_run):
     assert len(set(looks.values())) == 3, looks
 
 
-def test_variants_of_an_algorithm_are_told_apart_by_their_dashes(make_run):
+def test_variants_of_an_algorithm_are_told_apart_by_dash_marker_and_shade(make_run):
     runs, _ = read_runs([
         make_run("a", tasks=3, artefacts="none"),
         make_run("b", tasks=3, artefacts="none", changes={"n_stm": 1}),
         make_run("c", tasks=3, artefacts="none", changes={"n_stm": 5}),
     ])  # fmt: skip
     lines = figures.forgetting_curves(runs).axes[0].get_lines()
-    dashes = {line.get_label(): line._dash_pattern for line in lines if line.get_marker() == "P"}
-    assert list(dashes) == ["DGDMN", "DGDMN (n_stm 1)", "DGDMN (n_stm 5)"]
-    assert len({str(dash) for dash in dashes.values()}) == 3, dashes
+    names = ["DGDMN", "DGDMN (n_stm 1)", "DGDMN (n_stm 5)"]
+    shown = [line for line in lines if line.get_label() in names]
+    assert [line.get_label() for line in shown] == names
+    for told in ("_dash_pattern", "_marker", "_color"):
+        values = [getattr(line, told) for line in shown]
+        looks = {value.get_marker() if told == "_marker" else str(value) for value in values}
+        assert len(looks) == 3, (told, looks)
 
 
 def test_a_long_legend_leaves_the_panels_their_room(make_run):

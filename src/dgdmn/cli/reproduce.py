@@ -235,13 +235,14 @@ def page_of(results: Path) -> str:
     by_target, strangers = gathered(results, TARGETS.values())
     sections = []
     for target in TARGETS.values():
-        found = by_target[target.name]
+        asked = {spec.name for spec in target.specs()}
+        found = tuple(one for one in by_target[target.name] if one.run.name in asked or not target.one)
         names = {one.run.name for one in found}
         figures = tuple(
             f"{results.name}/{FIGURES}/{path.name}"
             for path in sorted((results / FIGURES).glob(f"{target.name}*.svg"), key=lambda path: path.stem)
         )
-        missing = sum(spec.name not in names for spec in target.specs())
+        missing = len(asked - names)
         pending = _pending(target)
         sections.append(Section(target.name, target.what, found, missing, figures, pending))
     notes = results.parent / "docs" / "deviations.md"

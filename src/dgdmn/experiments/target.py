@@ -30,20 +30,18 @@ class Target:
     """Arrays that it is drawn from: they are in run directories only, not in collected results."""
     one: bool = False
     """Whether one seed is all it can show."""
-    seeds: int = 0
-    """Seeds of each run unless told otherwise; 0: as many as its preset and dataset have."""
 
     def specs(self, seeds: int = 0) -> list[RunSpec]:
         """Its runs, with so many seeds each; 0: as many as they have by default."""
         return [
             replace(run, seed=seed)
             for run in self.runs
-            for seed in range(1 if self.one else seeds or self.seeds or default_seeds(run))
+            for seed in range(1 if self.one else seeds or default_seeds(run))
         ]
 
 
 def default_seeds(run: RunSpec) -> int:
-    """Seeds of a run where neither the user nor its target says how many.
+    """Seeds of a run where the user does not say how many.
 
     >>> default_seeds(run_of("tdigits", "dgdmn")), default_seeds(run_of("tdigits", "dgdmn", "best"))
     (1, 3)

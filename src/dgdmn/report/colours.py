@@ -45,7 +45,7 @@ LOOKS = {
 OTHER = Look("", "#4B5FA8", "#9DB0F5", "8", (1, 2))
 """For a name that is not ours."""
 
-VARIANTS = ((8.0, 3.0, 2.0, 3.0), (4.0, 2.0), (1.0, 2.0), (10.0, 2.0, 1.0, 2.0, 1.0, 2.0))
+VARIANTS = ((4.0, 2.0), (1.0, 1.5), (7.0, 2.0, 1.0, 2.0), (7.0, 2.0, 1.0, 2.0, 1.0, 2.0))
 """Dashes of an algorithm's variants, in the order they come; more begin anew."""
 
 CLASSES = (

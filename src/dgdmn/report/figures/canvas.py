@@ -22,6 +22,9 @@ DOTS: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 6, "al
 """How they are drawn."""
 WIDTH, HEIGHT = 2.3, 1.9
 """Size of a panel, inches: three beside each other fill a page of 7 inches."""
+VARIED = (("o", 0.45), ("s", -0.5), ("D", 0.25), ("^", -0.3))
+"""Marker of each variant of an algorithm, and how far its colour goes to white, or below 0 to black: dashes alone are
+lost among markers."""
 LEGEND, LINE = 3, 0.15
 """Lines of a legend that a figure has room for, and the inches that each one more needs."""
 
@@ -91,11 +94,27 @@ def draw(axes: Axes, entry: Entry, x: Sequence[float], y: Sequence[float]) -> No
 
 
 def styled(algorithm: str, *, variant: int = 0, best: bool = False) -> dict[str, Any]:
-    """How a line is drawn: a variant has a dash of its own, the preset `best` a wide line and hollow markers."""
+    """How a line is drawn: a variant has a dash, a marker and a shade of its own, the preset `best` a wide line and
+    hollow markers.
+    """
     shown = look(algorithm)
-    dashes = VARIANTS[(variant - 1) % len(VARIANTS)] if variant else shown.dash
+    colour, marker, dashes = shown.light, shown.marker, shown.dash
+    if variant:
+        marker, share = VARIED[(variant - 1) % len(VARIED)]
+        colour, dashes = _shaded(colour, share), VARIANTS[(variant - 1) % len(VARIANTS)]
     beyond = {"linewidth": 2.0, "markersize": 5, "markerfacecolor": "white"} if best else {}
-    return {"color": shown.light, "marker": shown.marker, "dashes": dashes or (None, None), **beyond}
+    return {"color": colour, "marker": marker, "dashes": dashes or (None, None), **beyond}
+
+
+def _shaded(colour: str, share: float) -> str:
+    """A colour mixed with white, or below 0 with black.
+
+    >>> _shaded("#804000", 0.5), _shaded("#804000", -0.5)
+    ('#c0a080', '#402000')
+    """
+    other = 255 if share > 0 else 0
+    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(channel + (other - channel) * abs(share)):02x}" for channel in channels)
 
 
 def draw_published(axes: Axes, algorithm: str, x: Sequence[float], y: Sequence[float]) -> None:
@@ -118,9 +137,10 @@ def add_legend(figure: Figure, axes: Sequence[Axes], *, most: int = 40) -> None:
         named[PAPER] = Line2D([], [], color="black", **DOTS)  # last, and in no algorithm's colour
     if 0 < len(named) <= most:
         widest = max(map(len, named))
-        across = max(1, min(len(named), 7, int(figure.get_figwidth() * 14 / (widest + 8))))
+        across = max(1, min(len(named), 7, int(figure.get_figwidth() * 14 / (widest + 11))))
         more = max(0, math.ceil(len(named) / across) - LEGEND)
         figure.set_figheight(figure.get_figheight() + LINE * more)  # else the panels would shrink to nothing
         figure.legend(
-            list(named.values()), list(named), loc="outside lower center", ncols=across, frameon=False
-        )
+            list(named.values()), list(named), loc="outside lower center", ncols=across, frameon=False,
+            handlelength=4,
+        )  # fmt: skip

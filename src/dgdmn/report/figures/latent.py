@@ -1,19 +1,21 @@
 """t-SNE of the latent space, sequential beside together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from dgdmn.report import artefacts
-from dgdmn.report.entries import datasets
+from dgdmn.report.entries import Entry, datasets
 from dgdmn.report.figures.canvas import class_colour, panels
 from dgdmn.report.runs import Run
 from dgdmn.report.tsne import embed
 from dgdmn.report.words import short
 
 
-def latent_maps(runs: Sequence[Run]) -> Figure | None:
+def latent_maps(runs: Sequence[Run], called: Callable[[Entry], str] = attrgetter("name")) -> Figure | None:
     """A map of test samples for each algorithm; together stands beside sequential."""
     entries = [entry for dataset in datasets(runs) for entry in dataset.entries]
     entries.sort(key=lambda entry: (entry.algorithm, entry.first.together))
@@ -26,7 +28,14 @@ def latent_maps(runs: Sequence[Run]) -> Figure | None:
         for number, label in enumerate(sorted(set(y), key=lambda label: (len(label), label))):
             chosen = places[np.array([name == label for name in y])]
             one.scatter(chosen[:, 0], chosen[:, 1], s=4, color=class_colour(number), linewidths=0)
-            middle = np.median(chosen, axis=0)
+            middle = _inmost(chosen)
             one.text(middle[0], middle[1], short(label, 12), ha="center", va="center", fontweight="bold")
-        one.set(title=short(entry.name, 48), xticks=[], yticks=[])
+        one.set(title=short(called(entry), 48), xticks=[], yticks=[])
     return figure
+
+
+def _inmost(places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The place nearest to all others of a class: a median of coordinates may lie among those of another."""
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+    nearest: NDArray[np.float64] = places[apart.sum(axis=1).argmin()]
+    return nearest

@@ -87,21 +87,22 @@ def _shapes_note(shelf: Shelf) -> str:
     return f"¹ Shapes: {said_so}. Joint, on the same data, is its ceiling."
 
 
-def published_learnt(algorithm: str, dataset: str) -> float | None:
-    """The paper's mean accuracy on a task right after it was learnt, but for the last, from ACC and BWT.
+def published_learnt(algorithm: str, dataset: str) -> tuple[float, float] | None:
+    """The paper's mean accuracy on a task right after it was learnt, but for the last: from and to, by ACC and BWT.
 
-    BWT = mean of A[T, i] − A[i, i] over i < T, and T · ACC = A[T, T] + their sum; the last task, just learnt, is
-    taken as known as well as the earlier ones could be: A[T, T] = min(1, T · ACC).
+    BWT = mean of A[T, i] − A[i, i] over i < T, and T · ACC = A[T, T] + their sum; of the last task, just learnt,
+    nothing is known but that A[T, T] lies between 0 and 1.
 
-    >>> round(published_learnt("ppr", "digits"), 3), round(published_learnt("dgr", "digits"), 2)
-    (0.444, 0.98)
+    >>> [round(bound, 3) for bound in published_learnt("ppr", "digits")]
+    [0.444, 0.555]
     """
     known = paper.published(algorithm, dataset)
     if known is None or dataset not in TASKS:
         return None
     tasks = TASKS[dataset]
-    others = max(0.0, tasks * known.acc - 1) / (tasks - 1)
-    return min(1.0, others - known.bwt)
+    others = (max(0.0, tasks * known.acc - 1) / (tasks - 1), tasks * known.acc / (tasks - 1))
+    least, most = (min(1.0, bound - known.bwt) for bound in others)
+    return least, most
 
 
 def _never_learnt(shelf: Shelf) -> str:
@@ -113,7 +114,7 @@ def _never_learnt(shelf: Shelf) -> str:
             theirs = published_learnt(algorithm, dataset)
             hardly = [
                 *([f"ours ({short(one.learnt, 2)})"] if one.learnt < HARDLY else []),
-                *([f"the paper's ({short(theirs, 2)})"] if theirs is not None and theirs < HARDLY else []),
+                *([f"the paper's ({_range(*theirs)})"] if theirs and theirs[1] < HARDLY else []),
             ]
             if hardly:
                 lines.append(f"- {one.name}: {' and '.join(hardly)}")
@@ -122,10 +123,14 @@ def _never_learnt(shelf: Shelf) -> str:
         return missed
     head = (
         "Who never learns has nothing to forget. These did not learn some of the tasks in the first place, so their "
-        "BWT looks better than it is (in brackets the mean accuracy on a task right after it was learnt; the paper's "
-        "is at least that, by its ACC and BWT):"
+        "BWT looks better than it is (in brackets the mean accuracy on a task right after it was learnt; of the "
+        "paper's, ACC and BWT give the bounds):"
     )
     return "\n\n".join(part for part in (head, "\n".join(lines), missed) if part)
+
+
+def _range(least: float, most: float) -> str:
+    return f"{short(least, 2)} to {short(most, 2)}"
 
 
 def _missed_tasks(shelf: Shelf) -> str:

@@ -31,9 +31,11 @@ from dgdmn.report.reproducibility.reasons import below
 from dgdmn.report.reproducibility.verdicts import judge
 from dgdmn.report.series import JOINTLY
 from dgdmn.report.words import dataset_name
-from dgdmn.wording import duration
+from dgdmn.wording import counted, duration
 
 Numbers = Callable[[Shelf], str]
+SHORTENED = "generator_epochs 15, learner_epochs 4"
+"""The setting of DGR that takes as long as DGDMN."""
 
 
 def resilience(shelf: Shelf) -> str:
@@ -52,7 +54,7 @@ def resilience(shelf: Shelf) -> str:
             for name, found in series.items():
                 ours, theirs = at_strength(found, field, strength), curve.series[name][place]
                 verdict = ""
-                # the paper did not clip, so there is nothing to judge a clipped one by
+                # as we read the paper it did not clip, so there is nothing to judge a clipped one by
                 if ours and field != "noise_accuracy":
                     verdict = f"; {judge(ours, theirs)}"
                     key = (curve.name, "digits", name)
@@ -100,14 +102,14 @@ def recognition(shelf: Shelf) -> str:
         for one in shelf.find("digits", "dgdmn-recog")
         if one.extra.get("recognised")
     }
-    counted = "\n\n".join(
+    tallied = "\n\n".join(
         f"Seed {seed}: of {one['met']} cases of a task met, the memory that holds it answered in "
         f"{one['answered_by_the_right_memory']}; of {one['not_met']} cases of a task not yet met, "
         f"{one['marked_unknown']} were unknown to every memory."
         for seed, one in told.items()
     )
     head = ["", "ACC", "paper's", "verdict", "BWT", "paper's", "verdict"]
-    return explained(table(head, rows), below(compared), counted)
+    return explained(table(head, rows), below(compared), tallied)
 
 
 def dreams(shelf: Shelf) -> str:
@@ -158,11 +160,23 @@ def ablation(results: Sequence[Result]) -> str:
     return table(head, rows)
 
 
+def equal_time(shelf: Shelf) -> str:
+    """How equal the times of `ablation-dual` were; empty before there is anything to compare."""
+    times = training_times(shelf.find("digits", "dgdmn"), shelf.find("digits", "dgr", SHORTENED))
+    if not times.comparable:
+        return ""
+    both = " and ".join(f"{mean(group):,.0f} s" for group in times.groups)
+    seeds = counted(len(times.groups[0]), "seed")
+    return f"At equal time: DGDMN and DGR ({SHORTENED}) trained {both}, {times.clock}, {seeds} of both on one machine."
+
+
 def _training(found: Sequence[Result]) -> str:
     if not on_one_machine(found):
         return "–"
     times = training_times(found)
-    return f"{duration(mean(times.groups[0]))}, {times.clock}"
+    (taken,) = times.groups
+    of = f" ({len(taken)})" if len(taken) < len(found) else ""
+    return f"{duration(mean(taken))}, {times.clock}{of}"
 
 
 def newest_quarter(one: Result) -> float:

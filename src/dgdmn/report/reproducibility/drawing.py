@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dgdmn import paper
 from dgdmn.disk import os_errors, replace
-from dgdmn.report.colours import look
-from dgdmn.report.entries import TOGETHER, datasets
+from dgdmn.report.colours import display_name, look
+from dgdmn.report.entries import TOGETHER, Entry, datasets
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.goals import DATASETS, at_strength
 from dgdmn.report.reproducibility.numbers import BEST, Shelf, mean
@@ -79,8 +79,14 @@ def _maps(runs: Sequence[Run]) -> Figure | None:
     """Both memories, or none: the figure compares them."""
     from dgdmn.report import artefacts, figures
 
+    def called(entry: Entry) -> str:
+        return (
+            f"LTM of {display_name(entry.algorithm)}, {'jointly' if entry.first.together else 'in sequence'}"
+        )
+
     placed = [run for run in runs if artefacts.latents(run)[0]]
-    return figures.latent_maps(placed) if {run.together for run in placed} == {True, False} else None
+    both = {run.together for run in placed} == {True, False}
+    return figures.latent_maps(placed, called) if both else None
 
 
 def _dreams(target: str, runs: Sequence[Run]) -> Drawn:

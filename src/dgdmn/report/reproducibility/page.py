@@ -8,9 +8,9 @@ from typing import Any
 
 from dgdmn.report.reproducibility import beyond
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.details import DETAILS, ablation
+from dgdmn.report.reproducibility.details import DETAILS, ablation, equal_time
 from dgdmn.report.reproducibility.goals import goals, missed
-from dgdmn.report.reproducibility.numbers import Shelf, short, table
+from dgdmn.report.reproducibility.numbers import Shelf, explained, short, table
 from dgdmn.report.sections.configuration import command
 from dgdmn.wording import counted, duration
 
@@ -39,7 +39,9 @@ test compares the two, so no number in a table or figure was typed. Reasons and 
 numbers from [docs/LOG.md](docs/LOG.md). How to make it again: [docs/reproduce.md](docs/reproduce.md).
 
 A cell is the mean ± standard error over seeds, the number of seeds in brackets. Seeds are 0, 1, 2 …, none was
-chosen. The paper gives one run of each, so the verdict is
+chosen: where a run was repeated, the later one stands, whatever it gave. Runs are of two machines and of several states
+of the code (the last column of the last table), and where one was repeated that moved its ACC by up to .004
+(docs/LOG.md): a command below need not give the same last digits. The paper gives one run of each, so the verdict is
 
 - **reproduced** where ours is at most max(.02, 2 · sd · √(1 + 1/n)) below the paper's, or above it;
 - **differs** otherwise, with the reason, or the best hypothesis, below the table;
@@ -50,8 +52,8 @@ Faint dots in the figures are the paper's own values, read off its pictures (abo
 Those of averages after each task and of TDigits come from version 1 (November 2017), whose runs are not all those of
 the tables; its times on TDigits, of another machine, are scaled so that DGR's after the last task is ours.
 
-All runs have one torch thread and are tested on the test set. They have the `paper` preset but where `best` is said:
-under [Beyond the paper](#beyond-the-paper), and in the last of the targets to reach."""
+All runs are tested on the test set, with the torch threads that their command says. They have the `paper` preset but
+where `best` is said: under [Beyond the paper](#beyond-the-paper), and in the last of the targets to reach."""
 
 
 def render(
@@ -134,6 +136,8 @@ def _numbers(section: Section, shelf: Shelf) -> list[str]:
         return [DETAILS[section.name](shelf)]
     if section.name == "beyond-ablation":
         return [beyond.option_table(section.results)]
+    if section.name == "ablation-dual":
+        return [explained(ablation(section.results), equal_time(shelf))]
     return [ablation(section.results)] if section.name.startswith("ablation-") else []
 
 
@@ -145,10 +149,11 @@ def _runs(results: Sequence[Result], left_out: Sequence[str]) -> str:
             short(one.run.bwt, 4),
             duration(one.run.number("seconds")),
             f"`{command(one.run)} --threads {one.run.record.config.get('threads', 1)}`",
+            one.run.text("source")[:7] or "not recorded",
         ]
         for one in results
     ]
-    told = table(["run", "ACC", "BWT", "time", "command"], rows) if rows else "None yet."
+    told = table(["run", "ACC", "BWT", "time", "command", "code"], rows) if rows else "None yet."
     if left_out:
         told += (
             "\n\nLeft out, since no target has them as they were run: " + ", ".join(sorted(left_out)) + "."

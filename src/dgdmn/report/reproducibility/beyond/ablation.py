@@ -28,9 +28,11 @@ _COLUMNS = ("ACC", "BWT", "difference", "training", "bytes")
 _WORDS = (
     "The difference is that of ACC to `best` with the same seed; the option that costs most on Digits comes first. "
     "Some take others with them: without the prior or without latent noise no dream is drawn anew, and without the "
-    "prior recognition is by reconstruction. Training is the processor's time where it was recorded, else wall "
-    "clock, on cores that were shared with other work, so rough, and not told where seeds, or `best` of the same "
-    "seed, ran on another machine; bytes are counted as above."
+    "prior recognition is by reconstruction. Not among them: a larger step size, other numbers of epochs, the STTMs' "
+    "latents, γ, and on Hindi dense generators instead of convolutions (there `sttm_generator_layers` 128 64 are not "
+    "`paper`'s but those of Digits). Training is the processor's time where it was recorded, else wall clock, on "
+    "cores that were shared with other work, so rough, and not told where seeds, or `best` of the same seed, ran on "
+    "another machine; bytes are counted as above."
 )
 
 
