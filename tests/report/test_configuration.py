@@ -35,6 +35,12 @@ def test_the_command_line_reads_the_command_back(make_run, spec):
     assert made.identity() == spec.identity()
 
 
+def test_a_device_that_is_not_the_default_is_told(make_run):
+    (run, other), _ = read_runs([make_run("a", device="cuda:1"), make_run("b", device="cpu")])
+    assert command(run).endswith("--device cuda:1")
+    assert "--device" not in command(other)
+
+
 def test_a_nasty_name_is_one_word(make_run):
     ((run,), _) = read_runs([make_run("r", preset="$(rm -rf ~); `x`")])
     assert shlex.split(command(run))[6] == "$(rm -rf ~); `x`"

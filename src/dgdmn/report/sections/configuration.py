@@ -88,4 +88,5 @@ def command(run: Run) -> str:
     words += ["--revise", *map(str, run.revise)] if run.revise else []
     words += ["--together"] if run.together else []
     words += ["--evaluate-on", run.evaluate_on] if run.evaluate_on != "test" else []
+    words += ["--device", device] if (device := run.text("device")) not in ("", "cpu") else []
     return shlex.join(words)
