@@ -32,4 +32,4 @@ def test_without_such_a_file_the_system_is_asked(tmp_path):
 def test_a_run_records_plain_values():
     found = machine()
     assert found["cores"] >= 1
-    assert set(found) == {"system", "cpu", "cores", "processor"}
+    assert set(found) == {"system", "cpu", "cores", "processor", "denormals"}

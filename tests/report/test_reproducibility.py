@@ -383,8 +383,9 @@ def test_times_of_two_machines_do_not_compare(run_with):
     assert not training_times([fast], [dual]).comparable
     assert state_of(Shelf((dual, slow)), "3.3 × faster") == "reached"
     assert state_of(Shelf((dual, fast)), "3.3 × faster") == "not measured yet"
-    assert on_one_machine([slow, dual])
-    assert not on_one_machine([fast, dual]), "the mean of their times would say nothing"
+    assert on_one_machine([slow, dual]) == (slow, dual)
+    assert on_one_machine([fast, slow, dual]) == (slow, dual), "the mean of all would say nothing"
+    assert on_one_machine([]) == ()
 
 
 def test_goals_of_resilience_take_noise_as_the_paper_added_it(run_with):

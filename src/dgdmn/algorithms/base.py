@@ -27,6 +27,7 @@ from dgdmn.algorithms.scaling import Scaling
 from dgdmn.errors import UsageError
 from dgdmn.events import Listener, ignore
 from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.denormals import flushed
 from dgdmn.networks.generator import LearnerFactory
 from dgdmn.presets import Preset, overridden, preset
 from dgdmn.samples import Samples
@@ -302,12 +303,13 @@ def _undone_by_failure(estimator: ContinualClassifier) -> Iterator[None]:
 
 @contextmanager
 def using_threads(n: int | None) -> Iterator[None]:
-    """Use n torch threads meanwhile."""
+    """Use n torch threads meanwhile, which take what is too small to be normal for zero."""
     if n is not None and (not isinstance(n, Integral) or n < 1):
         raise UsageError(f"threads is {n!r}; it must be a whole number of at least 1")
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(n or before)
-        yield
+        with flushed():
+            yield
     finally:
         torch.set_num_threads(before)

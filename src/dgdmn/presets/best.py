@@ -41,7 +41,7 @@ _DENSE: dict[str, Any] = {
 """One wide layer reconstructs small drawings better than the convolutions that cost three times as much."""
 
 _OWN: dict[str, dict[str, Any]] = {
-    "permnist": {"prior_components": 200, "generator_epochs": 20},
+    "permnist": {"prior_components": 200, "generator_epochs": 17},
     "tdigits": {"latent": 48, "generator_epochs": 15},
     "shapes": {**_DENSE, "generator_epochs": 30, "learner_epochs": 12},
     "hindi": {**_DENSE, "generator_epochs": 32, "sttm_steps": 1_500},

@@ -171,9 +171,7 @@ def equal_time(shelf: Shelf) -> str:
 
 
 def _training(found: Sequence[Result]) -> str:
-    if not on_one_machine(found):
-        return "–"
-    times = training_times(found)
+    times = training_times(on_one_machine(found))
     (taken,) = times.groups
     of = f" ({len(taken)})" if len(taken) < len(found) else ""
     return f"{duration(mean(taken))}, {times.clock}{of}"

@@ -92,9 +92,10 @@ def training_times(*groups: Sequence[Result]) -> Times:
     return Times(walls, "wall clock", comparable=False)
 
 
-def on_one_machine(results: Sequence[Result]) -> bool:
-    """Whether a mean of their times says anything."""
-    return len({one.run.machine for one in results}) == 1
+def on_one_machine(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Those of the machine that most of them ran on, so that a mean of their times says something."""
+    machines = [one.run.machine for one in results]
+    return tuple(one for one in results if one.run.machine == max(machines, key=machines.count))
 
 
 def explained(*parts: str) -> str:

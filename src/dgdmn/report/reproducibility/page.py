@@ -40,8 +40,9 @@ numbers from [docs/LOG.md](docs/LOG.md). How to make it again: [docs/reproduce.m
 
 A cell is the mean ± standard error over seeds, the number of seeds in brackets. Seeds are 0, 1, 2 …, none was
 chosen: where a run was repeated, the later one stands, whatever it gave. Runs are of two machines and of several states
-of the code (the last column of the last table), and where one was repeated that moved its ACC by up to .004
-(docs/LOG.md): a command below need not give the same last digits. The paper gives one run of each, so the verdict is
+of the code (the last column of the last table), and where one was repeated that moved its ACC by up to .004, DGDMN on
+Hindi by .04 (docs/LOG.md): a command below need not give the same last digits. The paper gives one run of each, so the
+verdict is
 
 - **reproduced** where ours is at most max(.02, 2 · sd · √(1 + 1/n)) below the paper's, or above it;
 - **differs** otherwise, with the reason, or the best hypothesis, below the table;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from dgdmn.report.ablations import Ablation, ablations
@@ -31,8 +30,8 @@ _WORDS = (
     "prior recognition is by reconstruction. Not among them: a larger step size, other numbers of epochs, the STTMs' "
     "latents, γ, and on Hindi dense generators instead of convolutions (there `sttm_generator_layers` 128 64 are not "
     "`paper`'s but those of Digits). Training is the processor's time where it was recorded, else wall clock, on "
-    "cores that were shared with other work, so rough, and not told where seeds, or `best` of the same seed, ran on "
-    "another machine; bytes are counted as above."
+    "cores that were shared with other work, so rough, of seeds that ran on one machine, `best` of the same seed too; "
+    "bytes are counted as above."
 )
 
 
@@ -78,7 +77,7 @@ def _whole(shelf: Shelf, dataset: str, algorithm: str) -> list[str]:
     runs = shelf.find(dataset, algorithm, BEST)
     if not runs:
         return _missing(dataset, algorithm)
-    taken = mean([one.run.trained_seconds for one in runs]) if on_one_machine(runs) else math.nan
+    taken = mean([one.run.trained_seconds for one in on_one_machine(runs)])
     kept = mean([one.run.memory_bytes for one in runs])
     return [said(values(runs, acc)), said(values(runs, bwt)), "–", seconds(taken), size(kept)]
 
