@@ -26,6 +26,7 @@ import torch
 from dgdmn.events import ignore
 from dgdmn.experiments.large_pages import with_large_pages
 from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.denormals import flushed
 from dgdmn.networks.learner import Classifier
 from dgdmn.networks.vae import VAE
 from dgdmn.presets import preset
@@ -101,7 +102,8 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     for count in arguments.threads:
         if arguments.here:
-            print(measure(count))
+            with flushed():  # as a memory learns
+                print(measure(count))
         else:
             command = [sys.executable, __file__, "--here", "--threads", str(count)]
             subprocess.run(command, check=True, env=with_large_pages(os.environ))
