@@ -67,9 +67,8 @@ def _spoilt(results: Sequence[Result]) -> list[str]:
 
 
 _WHY = (
-    "Where both learn jointly `best` is less robust than `paper` (Digits), in sequence more (Digits and Hindi). A line "
-    "with one seed compares with `best` of seed 0, .448 and .734 on Digits, .786 and .784 on Hindi (docs/LOG.md), not "
-    "with its mean. So compared, momentum costs most under noise, the prior's say in the answer and β less; under "
-    "occlusion none of the three, and the prior helps. Hypothesis: a generator that fits closer reconstructs noise "
-    "more faithfully too, and a prior takes a latent far from all its components at its word."
+    "Where both learn jointly `best` is less robust than `paper` (Digits), in sequence more (Digits and Hindi). Of its "
+    "options momentum costs most under noise on both streams, then the prior's say in the answer and β; under "
+    "occlusion none of the three costs anything, and the prior and its say help. Hypothesis: a generator that fits "
+    "closer reconstructs noise more faithfully too, and a prior takes a latent far from all its components at its word."
 )
