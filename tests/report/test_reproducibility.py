@@ -419,8 +419,11 @@ def page(results):
 def test_the_page_says_what_there_is_and_what_not(run_with):
     results = [
         run_with("digits", "dgdmn", 0, square(1.0, [0.8] * 10), seconds=60),
-        run_with("digits", "dgdmn", 0, square(1.0, [0.9] * 10), changes={"n_stm": 5}, seconds=120),
-    ]
+        run_with(
+            "digits", "dgdmn", 0, square(1.0, [0.9] * 10), changes={"n_stm": 5}, seconds=120,
+            versions={"source": "0123456789abcdef"},
+        ),
+    ]  # fmt: skip
     text = page(results)
     assert "2 runs, 3 min of wall clock" in text
     assert "`dgdmn reproduce table-acc`: 2 runs done, 3 min, 3 runs still to be done." in text
@@ -428,7 +431,8 @@ def test_the_page_says_what_there_is_and_what_not(run_with):
     assert "![ablation-x](results/figures/ablation-x.svg)" in text
     assert "| DGDMN, Digits | n_stm 5 | .900 (1) |" in text
     assert "1. **One** [why](docs/decisions/why.md)." in text
-    assert "--n-stm 5" in text, "the command of each run"
+    assert "--n-stm 5 --threads 1` | 0123456 |" in text, "the command of each run, and the code that made it"
+    assert text.count("| not recorded |") == 1
     assert "Left out, since no target has them as they were run: strange-run." in text
 
 

@@ -39,10 +39,10 @@ test compares the two, so no number in a table or figure was typed. Reasons and 
 numbers from [docs/LOG.md](docs/LOG.md). How to make it again: [docs/reproduce.md](docs/reproduce.md).
 
 A cell is the mean ± standard error over seeds, the number of seeds in brackets. Seeds are 0, 1, 2 …, none was
-chosen: where a run was repeated, the later one stands, whatever it gave. Runs are of two machines and of several states
-of the code (the last column of the last table), and where one was repeated that moved its ACC by up to .004, DGDMN on
-Hindi by .04 (docs/LOG.md): a command below need not give the same last digits. The paper gives one run of each, so the
-verdict is
+chosen: where a run was repeated, the later one stands, whatever it gave. Runs are of several machines and of several
+states of the code (the last column of the last table), and where one was repeated that moved its ACC by up to .004,
+DGDMN on Hindi by .04 (docs/LOG.md): a command below need not give the same last digits. The paper gives one run of
+each, so the verdict is
 
 - **reproduced** where ours is at most max(.02, 2 · sd · √(1 + 1/n)) below the paper's, or above it;
 - **differs** otherwise, with the reason, or the best hypothesis, below the table;
@@ -142,6 +142,11 @@ def _numbers(section: Section, shelf: Shelf) -> list[str]:
     return [ablation(section.results)] if section.name.startswith("ablation-") else []
 
 
+def _source(config: dict[str, Any]) -> str:
+    """The checksum of the code that a run was made with, as its record has it."""
+    return str(config.get("versions", {}).get("source", ""))[:7] or "not recorded"
+
+
 def _runs(results: Sequence[Result], left_out: Sequence[str]) -> str:
     rows = [
         [
@@ -150,7 +155,7 @@ def _runs(results: Sequence[Result], left_out: Sequence[str]) -> str:
             short(one.run.bwt, 4),
             duration(one.run.number("seconds")),
             f"`{command(one.run)} --threads {one.run.record.config.get('threads', 1)}`",
-            one.run.text("source")[:7] or "not recorded",
+            _source(one.run.record.config),
         ]
         for one in results
     ]
