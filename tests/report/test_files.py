@@ -83,6 +83,11 @@ def test_a_long_stream_has_a_figure_of_its_own(make_run):
         "last 10 tasks seen",
         "training time",
     ]
+    for axes, last in zip(figure.axes, (20, 10), strict=False):
+        lines = {line.get_label(): list(line.get_ydata()) for line in axes.get_lines()}
+        slept = [np.mean(row[max(0, done - last) : done]) for done, row in enumerate(runs[0].accuracy_ltm, 1)]
+        assert lines["DGDMN, LTM alone"] == pytest.approx(slept, nan_ok=True), "between sleeps it is below"
+        assert "DGR, LTM alone" not in lines
     assert figures.long_stream(read_runs([make_run("c")])[0]) is None
 
 
@@ -103,7 +108,9 @@ def test_the_papers_values_are_drawn_and_in_the_legend(make_run):
     time = figure.axes[2]
     assert time.get_title() == "training time\n(dots scaled to our DGR's last)"
     assert dots(time)[LOOKS["dgr"].light].get_ydata()[-1] == pytest.approx(160), "ours: 4 s a task"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["DGR", "DGDMN", PAPER]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "DGR", "DGDMN", "DGDMN, LTM alone", PAPER,
+    ]  # fmt: skip
     alone = figures.long_stream(runs[:1])
     assert dots(alone.axes[2]) == {}, "no DGR to scale by"
     assert alone.axes[2].get_title() == "training time"

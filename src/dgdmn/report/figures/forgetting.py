@@ -46,6 +46,8 @@ def long_stream(runs: Sequence[Run]) -> Figure | None:
     _compare(axes[0], dataset, average, series.forgetting)
     _compare(axes[1], dataset, last, lambda entry: series.forgetting(entry, last=10))
     _compare(axes[2], dataset, time, series.training_time)
+    _long_term_alone(axes[0], dataset)
+    _long_term_alone(axes[1], dataset, last=10)
     accuracy_axes(axes[0], "tasks seen so far", _steps(dataset))
     accuracy_axes(axes[1], "last 10 tasks seen", _steps(dataset))
     scaled = "\n(dots scaled to our DGR's last)" if time else ""
@@ -54,11 +56,11 @@ def long_stream(runs: Sequence[Run]) -> Figure | None:
     return figure
 
 
-def _long_term_alone(axes: Axes, dataset: Dataset) -> None:
+def _long_term_alone(axes: Axes, dataset: Dataset, last: int = 0) -> None:
     """Between sleeps an average is flattered: a memory that holds one class is right about it whatever it sees."""
     for entry in dataset.sequential:
         if not entry.variant and series.has_ltm_curves(entry):  # variants would crowd it
-            y, colour = series.forgetting(entry, ltm=True), look(entry.algorithm).light
+            y, colour = series.forgetting(entry, last=last, ltm=True), look(entry.algorithm).light
             name = f"{entry.name}, LTM alone"
             axes.plot(range(1, len(y) + 1), y, label=name, color=colour, linestyle=":", linewidth=0.9)
 
