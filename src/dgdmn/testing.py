@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dgdmn.events import EpochDone, Event
-from dgdmn.networks.generator import Generator, GeneratorFactory, Learner, LearnerFactory
+from dgdmn.networks.generator import Coder, Generator, GeneratorFactory, Learner, LearnerFactory
 from dgdmn.samples import Samples
 
 __all__ = ["check_generator", "check_learner", "find_rows"]
@@ -49,6 +49,8 @@ def check_generator(factory: GeneratorFactory, shape: tuple[int, ...] = (8, 8)) 
     assert torch.equal(seen, g.reconstruct(x)), "reconstruct gives other bits when it is called again"
     _check_row_by_row(g.reconstruct, x, "reconstruct")
     _check_row_by_row(g.reconstruction_loss, x, "reconstruction_loss")
+    if isinstance(g, Coder):
+        _check_codes(g, x)
 
     twin = factory(shape, "stm", _rng(0))
     twin.fit(x, _rng(5), _ignore)
@@ -252,6 +254,22 @@ def _check_inputs(x: Tensor, shape: tuple[int, ...], call: str) -> None:
     assert tuple(x.shape) == shape, f"{call} gives shape {tuple(x.shape)}, not {shape}"
     assert not x.requires_grad, f"{call} gives a tensor that still carries its gradient graph"
     assert bool(((x >= 0) & (x <= 1)).all()), f"{call} gives values outside [0, 1]"
+
+
+def _check_codes(g: Coder, x: Tensor) -> None:
+    """Codes of the right size, spreads that are none below zero, and inputs from any code."""
+    for part, name in zip(g.posterior(x), ("mean", "deviation"), strict=True):
+        call, shape = f"posterior's {name}", (len(x), g.latent)
+        assert tuple(part.shape) == shape, f"{call} has shape {tuple(part.shape)}, not (n, latent) = {shape}"
+        assert part.dtype == torch.float32, f"{call} is {part.dtype}, not torch.float32"
+        assert not part.requires_grad, f"{call} is a tensor that still carries its gradient graph"
+        assert bool(torch.isfinite(part).all()), f"{call} has values that are not finite"
+    assert bool((g.posterior(x)[1] >= 0).all()), "posterior's deviation has values below 0"
+    _check_row_by_row(lambda rows: torch.cat(g.posterior(rows), dim=1), x, "posterior")
+    codes = torch.randn(7, g.latent, generator=_rng(3))
+    _check_inputs(g.decoded(codes), (7, x.shape[1]), "decoded")
+    _check_inputs(g.decoded(codes[:0]), (0, x.shape[1]), "decoded of no codes")
+    assert torch.equal(g.decoded(codes), g.decoded(codes)), "decoded gives other bits when it is called again"
 
 
 def _losses(g: Generator, x: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ from dgdmn.presets import Preset, preset
 TINY = {"samples_per_task": 16, "generator_epochs": 1, "learner_epochs": 1, "joint_epochs": 1, "min_steps": 4}
 
 
-def spec(dataset="embedded", algorithm="dgdmn", **changes):
-    return RunSpec(dataset, algorithm, "quick", replace(preset("quick", dataset), **TINY, **changes))
+def spec(dataset="embedded", algorithm="dgdmn", name="quick", **changes):
+    return RunSpec(dataset, algorithm, name, replace(preset(name, dataset), **TINY, **changes))
 
 
 def pairs():
@@ -43,6 +43,21 @@ def test_every_algorithm_runs_on_every_stream(tmp_path, dataset, algorithm):
     intact = record.artefact("resilience")["noise_accuracy"][0]
     assert intact == pytest.approx(record.summary["acc"]), "so few rows are tested that they are all of them"
     assert {"latents", "reconstructions"} <= set(record.artefacts) or not algorithm.startswith("dg")
+
+
+BRIEF = {"batch_size": 16, "sttm_steps": 4, "n_max": 400}
+
+
+@pytest.mark.parametrize("algorithm", ["dgdmn", pytest.param("dgdmn-recog", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dataset", streams.STREAMS)
+def test_best_runs_on_every_stream_with_its_own_sizes(tmp_path, dataset, algorithm):
+    if dataset != "embedded" and not os.environ.get("DGDMN_DATA"):
+        pytest.skip("DGDMN_DATA names no directory with the real datasets")
+    record = execute(spec(dataset, algorithm, "best", **BRIEF), tmp_path)
+    assert record.complete
+    assert np.isfinite(record.accuracy).all()
+    assert np.isfinite(record.accuracy_ltm[-1]).all()
+    assert record.config["options"]["answers"] == "both"
 
 
 def test_tdigits_may_be_of_ten_classes_digit_by_digit(tmp_path):

@@ -97,6 +97,48 @@ def test_each_option_changes_what_the_learner_learns(off):
     assert not torch.equal(with_all, taught(**off))
 
 
+@pytest.fixture
+def shown(monkeypatch):
+    """`shown(memory, new, dreams, anew)`: the latents and targets of one visit with seed 3, and what it was given."""
+
+    def look(memory, new, dreams, anew):
+        caught, latents, targets = [], [], []
+        monkeypatch.setattr(memory.learner, "train_with", lambda *given: caught.append(given))
+        decoded, cross_entropy = memory.generator.decoded, torch.nn.functional.cross_entropy
+        memory.train_learner_on_latents(new, dreams, anew, Seeds(2), ignore)
+        monkeypatch.setattr(memory.generator, "decoded", lambda z: latents.append(z) or decoded(z))
+        monkeypatch.setattr(
+            torch.nn.functional, "cross_entropy", lambda x, y: targets.append(y) or cross_entropy(x, y)
+        )
+        ((loss, data, *_),) = caught
+        loss(*data, torch.Generator().manual_seed(3))
+        return latents[0], targets[0], decoded(latents[0])
+
+    return look
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_what_the_learner_is_shown_by_hand(shown, anew):
+    """New rows as mean + a · σ · ε, dreams likewise or drawn from the prior; a share of belief in dreams alone."""
+    options = {**OPTIONS, "n_stm": 1, "min_steps": 0, **BRIEFLY, "latent_noise": 0.5, "soft_labels": 0.3}
+    memory = DualMemory(Blueprint(Preset(**options), (8, 8)), 3, Seeds(0))
+    for label in range(2):
+        memory.learn(str(label), bar(label), Seeds(label), ignore)
+    ltm, new = memory.ltm, bar(2, 5)
+    dreams = ltm.dream(7, Seeds(1))
+    z, y, x = shown(ltm, new, dreams, anew)
+
+    rng = torch.Generator().manual_seed(3)
+    mean, deviation = ltm.generator.posterior(torch.cat([new.x, dreams.x]))
+    by_hand = mean + 0.5 * deviation * torch.randn(mean.shape, generator=rng)
+    if anew:
+        by_hand[5:] = ltm.prior.latents_of(dreams.y, rng)
+    torch.testing.assert_close(z, by_hand)
+    known = torch.eye(3)[torch.cat([new.y, dreams.y])]
+    torch.testing.assert_close(y[:5], known[:5])
+    torch.testing.assert_close(y[5:], 0.7 * known[5:] + 0.3 * ltm.learner.probabilities(x)[5:])
+
+
 @pytest.mark.parametrize(("allocation", "dreams"), [("age", 120), ("class", 30)])
 def test_a_class_of_few_rows_is_outnumbered_by_age_and_not_by_class(allocation, dreams):
     """Two classes of 60 rows, then one of 15: the past is 120 samples, or 15 a class."""

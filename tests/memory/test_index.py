@@ -14,6 +14,7 @@ from dgdmn.presets import Preset
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
 from dgdmn.storage import bytes_in, tensors_in
+from dgdmn.testing import find_rows
 
 SMALL = Preset(
     n_stm=2, n_max=60, generator_layers=(8,), latent=4, sttm_generator_layers=(8,), sttm_latent=3,
@@ -69,6 +70,17 @@ def test_what_has_codes_is_replayed_from_them_and_not_dreamt(monkeypatch):
     assert (replayed.n_tasks, replayed.n_gen) == (6, 20)
 
 
+def test_what_has_codes_is_not_drawn_from_a_prior_either(monkeypatch):
+    """A task memory has one where it is recognised by it; its codes say more."""
+    memory = made(recognition="density", prior_components=40, dreams="anew", soft_labels=0.0)
+    memory.learn("a", some(0), Seeds(1), ignore)
+    (held,) = memory.stm.awake
+    assert held.memory.prior
+    monkeypatch.setattr(held.memory.prior, "latents_of", lambda *_: pytest.fail("a draw from the prior"))
+    memory.learn("a", some(0, n=6, seed=1), Seeds(2), ignore)
+    assert len(held.index) == 26
+
+
 def test_sleep_frees_every_code_and_the_bytes_say_so():
     memory = made()
     memory.learn("a", some(0), Seeds(1), ignore)
@@ -82,6 +94,15 @@ def test_sleep_frees_every_code_and_the_bytes_say_so():
     )
     assert not [path for path, _ in tensors_in(memory.state()) if "codes" in path]
     assert memory.stm.awake == []
+
+
+def test_after_a_sleep_no_code_is_left_in_the_object_either():
+    memory = made()
+    memory.learn("a", some(0), Seeds(1), ignore)
+    codes = memory.stm.awake[0].index.codes.float().clone()
+    assert find_rows(memory, codes), "it looks where they are"
+    memory.sleep(Seeds(2), ignore)
+    assert find_rows(memory, codes) == []
 
 
 def test_more_classes_than_components_have_their_room_from_the_start():

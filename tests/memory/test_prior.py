@@ -181,3 +181,14 @@ def test_k_means_tells_far_groups_apart():
     found = clustered(points, 3, rng(4)).reshape(3, 50)
     assert all(len(group.unique()) == 1 for group in found)
     assert len(found[:, 0].unique()) == 3
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
+def test_latents_almost_in_a_plane_and_far_out_have_a_root_too(scale):
+    """A generator of one's own may put them there; float32 finds no root of such a covariance."""
+    flat = torch.randn(200, 2, generator=rng(1)) @ torch.randn(2, 24, generator=rng(2))
+    prior = fitted(scale * flat, torch.full((200, 24), 1e-3), torch.zeros(200, dtype=torch.long), budget=1)
+    covariance = torch.cov((scale * flat).T, correction=0)
+    difference = prior.roots[0] @ prior.roots[0].T - covariance
+    assert float(difference.abs().max()) < 1e-3 * float(covariance.abs().max())
+    assert torch.isfinite(prior.draw(9, rng())[0]).all()

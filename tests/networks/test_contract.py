@@ -142,6 +142,40 @@ class ForgetsItsState(VAE):
         return {key: value * 0 for key, value in super().state_dict().items()}
 
 
+class CodesTooLong(VAE):
+    def posterior(self, x):
+        mean, deviation = super().posterior(x)
+        return torch.cat([mean, mean], dim=1), deviation
+
+
+class CodesWithGradients(VAE):
+    def posterior(self, x):
+        mean, log_variance = self.encode(x)
+        return mean, (log_variance / 2).exp()
+
+
+class SpreadsBelowZero(VAE):
+    def posterior(self, x):
+        mean, deviation = super().posterior(x)
+        return mean, -deviation
+
+
+class CodesByTheBatch(VAE):
+    def posterior(self, x):
+        return super().posterior(x - x.mean(dim=0))
+
+
+class DecodesToImages(VAE):
+    def decoded(self, z):
+        return super().decoded(z).reshape(len(z), 8, 8)
+
+    def sample(self, n, rng):
+        return super().sample(n, rng).flatten(1)
+
+    def reconstruct(self, x):
+        return super().reconstruct(x).flatten(1)
+
+
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
@@ -163,6 +197,11 @@ class ForgetsItsState(VAE):
         (CarriesGradients, "gradient graph"),
         (LosesOneNumber, "reconstruction_loss gives shape"),
         (LosesNothing, "not finite"),
+        (CodesTooLong, r"posterior's mean has shape \(120, \d+\), not \(n, latent\)"),
+        (CodesWithGradients, "posterior's mean is a tensor that still carries its gradient graph"),
+        (SpreadsBelowZero, "posterior's deviation has values below 0"),
+        (CodesByTheBatch, "posterior gives a row another answer"),
+        (DecodesToImages, "decoded gives shape"),
         (SharesWeights, "deep copy changes the original"),
         (ForgetsItsState, "does not give reconstruct back"),
     ],

@@ -104,7 +104,7 @@ class _Clock:
         samples = Samples(x, torch.arange(n) % self._n_classes)
         if memory.learns_from_latents:
             none = Samples(x[:0], samples.y[:0])
-            return lambda: memory.train_learner_on_latents(samples, none, seeds, ignore)
+            return lambda: memory.train_learner_on_latents(samples, none, False, seeds, ignore)
         return lambda: memory.learner.fit(samples, seeds.next(), ignore)
 
 

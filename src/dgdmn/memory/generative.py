@@ -132,7 +132,9 @@ class GenerativeMemory:
         able = isinstance(self.generator, Coder) and isinstance(self.learner, ShapedLearner)
         return self.options.latent_noise > 0 and able
 
-    def train_learner_on_latents(self, new: Samples, dreams: Samples, seeds: Seeds, listen: Listener) -> None:
+    def train_learner_on_latents(
+        self, new: Samples, dreams: Samples, anew: bool, seeds: Seeds, listen: Listener
+    ) -> None:
         """Train L on decodes of z about the mean of q(z | x), drawn anew at each visit of a sample.
 
         A decoder's way of varying a sample is what dreams will look like. Dreams may be dreamt `anew` as well,
@@ -143,7 +145,7 @@ class GenerativeMemory:
         lesson = concat(new, dreams)
         mean, deviation = generator.posterior(lesson.x)
         old = torch.arange(len(lesson), device=mean.device) >= len(new)
-        prior = self.prior if options.dreams == "anew" else None
+        prior = self.prior if anew else None
         believed = self._beliefs() if options.soft_labels else None
         self.make_room(seeds)
 
@@ -165,7 +167,7 @@ class GenerativeMemory:
         return lambda x: F.pad(learner.probabilities(x), (0, unmet))
 
     def recall(self, x: Tensor) -> Samples:
-        """The inputs as this memory remembers them, with its own labels (section 3.2)."""
+        """The inputs as this memory remembers them, with its learner's labels (section 3.2)."""
         x_recon = self.generator.reconstruct(x)
         return Samples(x_recon, self.answers(x_recon).argmax(dim=1))
 

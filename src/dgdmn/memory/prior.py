@@ -153,9 +153,20 @@ def _mixture(
     for chosen, n in zip(members.bool(), count, strict=True):
         own = _covariance(mean[chosen], deviation[chosen])
         pooled = (n * own + d * whole) / (n + d) if k > 1 else own
-        roots.append(torch.linalg.cholesky(pooled + _NARROWEST * torch.eye(d, device=mean.device)))
+        roots.append(_root(pooled + _NARROWEST * torch.eye(d, device=mean.device)))
         middles.append(mean[chosen].mean(dim=0))
     return count / len(mean), torch.stack(middles), torch.stack(roots)
+
+
+def _root(covariance: Tensor) -> Tensor:
+    """Its lower triangular root; where latents lie almost in a plane and far out, float32 is too coarse for one."""
+    root: Tensor
+    root, failed = torch.linalg.cholesky_ex(covariance)
+    if failed:
+        least = covariance.diagonal().max() * torch.finfo(covariance.dtype).eps * len(covariance)
+        wider = covariance.double() + least * torch.eye(len(covariance), device=covariance.device)
+        root = torch.linalg.cholesky(wider).to(covariance.dtype)
+    return root
 
 
 def _covariance(mean: Tensor, deviation: Tensor) -> Tensor:

@@ -72,7 +72,8 @@ def replay(
 
     dgm.train_generator(x_tr, new.x, seeds, listen)  # 22
     if dgm.learns_from_latents:
-        dgm.train_learner_on_latents(new, dreams, seeds, listen)
+        anew = options.dreams == "anew" and past is None
+        dgm.train_learner_on_latents(new, dreams, anew, seeds, listen)
     else:
         y_tr = x_tr.y
         if options.soft_labels:
@@ -91,7 +92,8 @@ def replay(
 def softened(y: Tensor, old: Tensor, believed: Tensor, share: float) -> Tensor:
     """Labels as probabilities, those of what is old partly what was believed of it.
 
-    So that a dream between two classes is not taught as surely one of them. It costs a pass over the dreams.
+    So that a dream between two classes is not taught as surely one of them. It costs a pass over the samples, with
+    latent noise at each visit.
     """
     known = F.one_hot(y, believed.shape[1]).float()
     return torch.where(old[:, None], known.lerp(believed, share), known)

@@ -54,7 +54,8 @@ def check_kind(name: str, value: Any, kind: str) -> None:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if kind == "int" and not whole:
         raise UsageError(f"{name} is {value!r}; it must be a whole number")
-    if kind == "float" and not (isinstance(value, Real) and math.isfinite(value)):
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if kind == "float" and not (number and math.isfinite(value)):
         raise UsageError(f"{name} is {value!r}; it must be a finite number")
     if kind.startswith("tuple"):
         sizes = isinstance(value, tuple) and all(
