@@ -71,6 +71,9 @@ def test_what_goes_beyond_the_paper_is_off_in_its_preset_and_on_in_best(dataset)
 def test_kappa_and_n_stm_follow_the_papers_rule_on_tdigits():
     assert PAPER["tdigits"].kappa == 0.5 / 10  # κ = 0.5 / K, K = 10
     assert PAPER["tdigits"].n_stm == round(0.25 / PAPER["tdigits"].kappa)
+    assert (
+        PAPER["tdigits"].kappa_per == "task"
+    )  # or the new tasks of a sleep would not have the other quarter
 
 
 def test_convolutions_where_the_paper_has_them():
@@ -116,6 +119,19 @@ def test_task_memories_are_smaller(dataset):
         ({"kappa_per": "sleep"}, "kappa_per is 'sleep'; it must be one of replay, task"),
         ({"reconstructed": "old"}, "reconstructed is 'old'; it must be one of new, all, none"),
         ({"optimiser_state": "lost"}, "optimiser_state is 'lost'"),
+        ({"beta": True}, "beta is True; it must be a finite number"),
+        ({"sttm_steps": -1}, "sttm_steps is -1; it must be at least 0"),
+        ({"momentum": 1}, r"momentum is 1; it must be in \[0, 0.999\]"),
+        ({"prior_components": -1}, "prior_components is -1; it must be at least 0"),
+        ({"prior_components": 2.5}, "prior_components is 2.5; it must be a whole number"),
+        ({"soft_labels": 1.1}, r"soft_labels is 1.1; it must be in \[0, 1\]"),
+        ({"latent_noise": -0.5}, "latent_noise is -0.5; it must be at least 0"),
+        ({"index": "rows"}, "index is 'rows'; it must be one of none, codes"),
+        ({"dreams": "twice"}, "dreams is 'twice'; it must be one of once, anew"),
+        ({"answers": "prior"}, "answers is 'prior'; it must be one of learner, both"),
+        ({"recognition": "ink"}, "recognition is 'ink'; it must be one of reconstruction, density"),
+        ({"allocation": "task"}, "allocation is 'task'; it must be one of age, class"),
+        ({"rate": "cosine"}, "rate is 'cosine'; it must be one of constant, cycle"),
     ],
 )
 def test_values_out_of_range_are_refused_in_one_sentence(change, message):

@@ -149,7 +149,7 @@ def test_equal_time_is_equal_by_the_plan():
 def test_kappa_for_a_replay_never_binds_on_tdigits():
     """docs/reproduce.md says so: smaller κ would be the same runs again. A hundredth of the rows."""
     tasks = [(str(i), np.full(60, i)) for i in range(40)]
-    options = presets.overridden(presets.preset("paper", "tdigits"), {"n_max": 1_200})
+    options = presets.overridden(presets.preset("paper", "tdigits"), {"n_max": 1_200, "kappa_per": "replay"})
 
     def samples(**changes):
         changed = presets.overridden(options, changes)
@@ -188,7 +188,7 @@ def test_any_option_that_differs_is_named_and_a_missing_one_is_the_default(spec,
     options = dict(config["options"])
     name = data.draw(st.sampled_from(sorted(options)))
     lacking = {**config, "options": {key: value for key, value in options.items() if key != name}}
-    idle = spec.algorithm in NO_SHORT_TERM and (name.startswith("sttm_") or name == "n_stm")
+    idle = spec.algorithm in NO_SHORT_TERM and (name.startswith("sttm_") or name in ("n_stm", "kappa_per"))
     off = presets.as_dict(presets.preset("paper", spec.dataset))[name]
     assert differing(spec, lacking) == (set() if idle or options[name] == off else {name})
     other = {**config, "options": {**options, name: "something else"}}

@@ -137,6 +137,16 @@ def test_kappa_is_a_floor_for_a_replay_or_for_each_task(memory, distinct, per, e
     assert sum(int(y) == 1 for y in log.trained("learner")[-1].y) == expected
 
 
+@pytest.mark.parametrize("per", ["replay", "task"])
+def test_kappa_is_the_same_floor_where_a_replay_has_one_task(memory, distinct, per):
+    """As in DGR, so that its runs do not depend on it (`presets.idle`)."""
+    dgm, log = memory(n_max=20, kappa=0.1, kappa_per=per)
+    dgm.age = 180
+    dgm.generator.rows = torch.zeros(20, 2)
+    learn(dgm, distinct(100, 9, 1), "a")
+    assert sum(int(y) == 1 for y in log.trained("learner")[-1].y) == 2
+
+
 def test_kappa_per_task_never_exceeds_the_whole(memory, distinct):
     dgm, log = memory(n_max=4, kappa=0.5, kappa_per="task")
     dgm.age = 100

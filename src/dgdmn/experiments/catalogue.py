@@ -94,19 +94,22 @@ TARGETS: dict[str, Target] = {
         ),
         Target(
             "ablation-kappa",
-            "the floor κ for each replay or each task on TDigits; of 0, .25 and .5 on Digits with half the memory",
+            "the floor κ for each task or each replay on TDigits; of 0, .25 and .5 on Digits with half the memory",
             (
                 run_of("tdigits", "dgdmn"),
-                run_of("tdigits", "dgdmn", kappa_per="task"),
+                run_of("tdigits", "dgdmn", kappa_per="replay"),
                 *_digits(*({"n_max": 30_000, "kappa": kappa} for kappa in (0.0, 0.25, 0.5))),
             ),
         ),
         Target(
             "ablation-tdigits",
-            "TDigits as forty classes, by transformation, or as ten, by digit, as its curves suggest; each with both κ",
+            "TDigits as forty classes, by transformation, or as ten, by digit, as its curves suggest; each with both "
+            "κ; and with larger task memories",
             (
-                *(run_of("tdigits", name, **how) for how in ({}, TEN_CLASSES) for name in ("dgr", "dgdmn")),
-                *(run_of("tdigits", "dgdmn", kappa_per="task", **how) for how in ({}, TEN_CLASSES)),
+                run_of("tdigits", "dgr"),
+                *(run_of("tdigits", "dgdmn", **how) for how in ({}, TEN_CLASSES)),
+                *(run_of("tdigits", "dgdmn", kappa_per="replay", **how) for how in ({}, TEN_CLASSES)),
+                run_of("tdigits", "dgdmn", sttm_generator_layers=(200, 100), sttm_latent=32),
             ),
         ),
         Target(

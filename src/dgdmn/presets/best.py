@@ -42,7 +42,7 @@ _DENSE: dict[str, Any] = {
 
 _OWN: dict[str, dict[str, Any]] = {
     "permnist": {"prior_components": 200, "generator_epochs": 17},
-    "tdigits": {"latent": 48, "generator_epochs": 15},
+    "tdigits": {"latent": 48, "generator_epochs": 15, "kappa_per": "replay"},
     "shapes": {**_DENSE, "generator_epochs": 30, "learner_epochs": 12},
     "hindi": {**_DENSE, "generator_epochs": 32, "sttm_steps": 1_500},
     "embedded": {"prior_components": 100, "sttm_steps": 0, "sttm_generator_layers": (128,), "min_steps": 300},

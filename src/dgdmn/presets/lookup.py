@@ -98,6 +98,7 @@ NO_SHORT_TERM = ("nn", "dropnn", "ppr", "ewc", "si", "lwf", "dgr", "joint")
 def idle(algorithm: str, option: str) -> bool:
     """Whether an option is of a short-term memory that an algorithm has not: it decides nothing.
 
-    Those that keep rows are not among them: they may have as many as DGDMN has bytes.
+    Without one a replay has one task, so it does not matter what κ is a floor for. Those that keep rows are not among
+    them: they may have as many as DGDMN has bytes.
     """
-    return algorithm in NO_SHORT_TERM and (option.startswith("sttm_") or option == "n_stm")
+    return algorithm in NO_SHORT_TERM and (option.startswith("sttm_") or option in ("n_stm", "kappa_per"))

@@ -26,9 +26,10 @@ from dgdmn.report.reproducibility.verdicts import judge
 
 READINGS = {
     "": "forty classes, by transformation",
-    "kappa_per task": "forty, κ for each task",
+    "kappa_per replay": "forty, κ for each replay",
     TEN: "ten classes, by digit",
-    f"kappa_per task, {TEN}": "ten, κ for each task",
+    f"kappa_per replay, {TEN}": "ten, κ for each replay",
+    "sttm_generator_layers 200 100, sttm_latent 32": "forty, larger task memories",
 }
 MEASURES = (
     ("all tasks seen", "tdigits_avg_acc", 40),
