@@ -10,12 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dgdmn.errors import DgdmnError
+from dgdmn.experiments.catalogue import TARGETS
 from dgdmn.experiments.target import SEEDS as RUN
 from dgdmn.records import RunRecord
 from dgdmn.report.entries import TOGETHER
 from dgdmn.report.reproducibility import Section, collect, draw, judge, read_result, render
 from dgdmn.report.reproducibility.cells import cell, metric_table, published_learnt
 from dgdmn.report.reproducibility.details import DETAILS, equal_time
+from dgdmn.report.reproducibility.findings import FINDINGS
 from dgdmn.report.reproducibility.goals import SEEDS, dual_minus_single, goals, missed
 from dgdmn.report.reproducibility.numbers import (
     Shelf,
@@ -434,6 +436,20 @@ def test_the_page_says_what_there_is_and_what_not(run_with):
     assert "--n-stm 5 --threads 1` | 0123456 |" in text, "the command of each run, and the code that made it"
     assert text.count("| not recorded |") == 1
     assert "Left out, since no target has them as they were run: strange-run." in text
+
+
+def test_what_was_found_is_said_once_all_its_runs_are_there(run_with):
+    results = (run_with("digits", "dgdmn", 0, square(1.0, [0.8] * 10)),)
+
+    def told(missing, found=results):
+        section = Section("ablation-n-stm", "tasks between two sleeps", found, missing, ())
+        return render([section], list(found), [], "")
+
+    assert FINDINGS["ablation-n-stm"] in told(missing=0)
+    assert FINDINGS["ablation-n-stm"] not in told(missing=1)
+    assert FINDINGS["ablation-n-stm"] not in told(missing=0, found=())
+    readings = {"ablation-tdigits"}  # docs/decisions/tdigits.md says what follows from it
+    assert FINDINGS.keys() | readings == {name for name in TARGETS if name.startswith("ablation-")}
 
 
 def test_the_page_does_not_depend_on_the_order_of_what_it_reads(run_with):

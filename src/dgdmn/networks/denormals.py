@@ -8,10 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-for _kind in (np.float32, np.float64):
-    np.finfo(
-        _kind
-    )  # numpy looks for the smallest number once, and warns where it finds that denormals are zero
+# numpy looks for the smallest number once, and warns where it finds that denormals are zero
+np.finfo(np.float32), np.finfo(np.float64)
 
 
 @contextmanager

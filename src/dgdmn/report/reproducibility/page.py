@@ -9,6 +9,7 @@ from typing import Any
 from dgdmn.report.reproducibility import beyond
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.details import DETAILS, ablation, equal_time
+from dgdmn.report.reproducibility.findings import FINDINGS
 from dgdmn.report.reproducibility.goals import goals, missed
 from dgdmn.report.reproducibility.numbers import Shelf, explained, short, table
 from dgdmn.report.sections.configuration import command
@@ -137,9 +138,11 @@ def _numbers(section: Section, shelf: Shelf) -> list[str]:
         return [DETAILS[section.name](shelf)]
     if section.name == "beyond-ablation":
         return [beyond.option_table(section.results)]
-    if section.name == "ablation-dual":
-        return [explained(ablation(section.results), equal_time(shelf))]
-    return [ablation(section.results)] if section.name.startswith("ablation-") else []
+    if not section.name.startswith("ablation-"):
+        return []
+    found = FINDINGS.get(section.name, "") if section.results and not section.missing else ""
+    times = equal_time(shelf) if section.name == "ablation-dual" else ""
+    return [explained(ablation(section.results), times, found)]
 
 
 def _source(config: dict[str, Any]) -> str:

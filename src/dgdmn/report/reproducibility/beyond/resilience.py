@@ -69,6 +69,6 @@ def _spoilt(results: Sequence[Result]) -> list[str]:
 _WHY = (
     "Where both learn jointly `best` is less robust than `paper` (Digits), in sequence more (Digits and Hindi). Of its "
     "options momentum costs most under noise on both streams, then the prior's say in the answer and β; under "
-    "occlusion none of the three costs anything, and the prior and its say help. Hypothesis: a generator that fits "
+    "occlusion β costs something on Digits, and the prior and its say help. Hypothesis: a generator that fits "
     "closer reconstructs noise more faithfully too, and a prior takes a latent far from all its components at its word."
 )
