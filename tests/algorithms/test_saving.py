@@ -53,9 +53,10 @@ BEST = {
 }
 
 
+@pytest.mark.parametrize("name", ["dgdmn", "dgdmn-recog"])
 @pytest.mark.parametrize("awake", [1, 2])
-def test_codes_and_a_latent_prior_are_found_again(make, tasks, tmp_path, awake):
-    model = make("dgdmn", n_stm=2, **BEST)
+def test_codes_and_a_latent_prior_are_found_again(make, tasks, tmp_path, awake, name):
+    model = make(name, n_stm=2, **BEST)
     for number in range(awake):
         model.partial_fit(*tasks[number], classes=[0, 1, 2], task=str(number))
     model.save(tmp_path)

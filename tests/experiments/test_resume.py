@@ -25,7 +25,8 @@ from dgdmn.testing import find_rows
 TINY = {"samples_per_task": 16, "generator_epochs": 2, "learner_epochs": 2, "joint_epochs": 2, "min_steps": 4,
         "n_stm": 3, "generator_layers": (16,), "sttm_generator_layers": (8,)}  # fmt: skip
 BEST = {"index": "codes", "prior_components": 12, "soft_labels": 0.5, "latent_noise": 1.0, "momentum": 0.9,
-        "rate": "cycle", "dreams": "anew", "recognition": "density", "sttm_steps": 5}  # fmt: skip
+        "rate": "cycle", "dreams": "anew", "recognition": "density", "answers": "both",
+        "sttm_steps": 5}  # fmt: skip
 
 
 def spec(algorithm, revise=(), threads=1, **changes):
@@ -107,8 +108,8 @@ def test_an_interrupted_run_has_the_same_bits(name, tmp_path, uninterrupted):
 @pytest.mark.parametrize(
     "what",
     [spec("dgdmn", revise=(1, 3)), spec("nn", revise=(2,)), spec("dgdmn", optimiser_state="kept"),
-     spec("dgr", optimiser_state="kept"), spec("dgdmn", revise=(1,), **BEST)],
-    ids=["dgdmn, revised", "nn, revised", "dgdmn, kept", "dgr, kept", "dgdmn, best"],
+     spec("dgr", optimiser_state="kept"), spec("dgdmn", revise=(1,), **BEST), spec("dgdmn-recog", **BEST)],
+    ids=["dgdmn, revised", "nn, revised", "dgdmn, kept", "dgr, kept", "dgdmn, best", "dgdmn-recog, best"],
 )  # fmt: skip
 def test_so_has_one_with_revised_tasks_or_kept_squares(what, tmp_path, uninterrupted):
     check_same(interrupted(what, tmp_path, seeded(1))[0], uninterrupted(what))
