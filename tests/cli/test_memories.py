@@ -311,7 +311,17 @@ def test_what_was_set_for_the_next_fit_is_not_what_is_inspected(tmp_path, capsys
     model.set_params(n_stm=7).save(tmp_path / "m")
     with pytest.raises(SystemExit):
         cli.main(["inspect", str(tmp_path / "m")])
-    assert "1 of 3" in capsys.readouterr().out
+    assert "1 of 3 task memories awake\n" in capsys.readouterr().out, "and it has no codes"
+
+
+def test_inspect_says_that_there_are_codes(tmp_path, capsys):
+    write_npz(tmp_path / "rows.npz", "elm")
+    rows = np.load(tmp_path / "rows.npz")
+    dgdmn.DGDMN(min_steps=5).partial_fit(rows["X"], rows["y"]).save(tmp_path / "m")
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(tmp_path / "m")])
+    expected = "short-term memory: 1 of 2 task memories awake, with 50 codes of samples until it sleeps\n"
+    assert expected in capsys.readouterr().out
 
 
 def wait_for(condition):

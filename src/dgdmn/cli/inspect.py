@@ -71,6 +71,7 @@ def _facts(model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
             stm = model._dual(learnt).stm
             places["short-term memory"] = stm.tasks()
             facts |= {"n_stm": options.n_stm, "awake": {held.task: held.seen for held in stm.awake}}
+            facts["codes"] = sum(len(held.index) for held in stm.awake if held.index is not None)
         facts["tasks"] = [
             _task(name, entry.times, where, notes)
             | {"classes": [learnt.labels[index] for index in sorted(entry.classes)]}
@@ -126,7 +127,12 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         ),
     ]
     if "n_stm" in facts:
-        lines.append(f"short-term memory: {len(facts['awake'])} of {facts['n_stm']} task memories awake")
+        codes = (
+            f", with {counted(facts['codes'], 'code')} of samples until it sleeps" if facts["codes"] else ""
+        )
+        lines.append(
+            f"short-term memory: {len(facts['awake'])} of {facts['n_stm']} task memories awake{codes}"
+        )
         lines.append(f"last slept: {facts['slept'] or 'never, as far as is noted'}")
     if "age" in facts:
         share = facts["age"] / facts["n_max"]
