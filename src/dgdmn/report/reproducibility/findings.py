@@ -13,7 +13,7 @@ FINDINGS = {
     ),
     "ablation-reconstruction": (
         'Asserted: "this final reconstruction provides robustness to noise and occlusion" (section 3.1). Found: not so.'
-        " A learner that was never taught reconstructions is as robust, in sequence and jointly, and no less accurate. "
+        " A learner that was never taught reconstructions is as robust, in sequence and jointly, and about as accurate. "
         "What both have and NN has not is that they predict through the reconstruction, which is then the likely cause."
     ),
     "ablation-ppr": (
