@@ -13,8 +13,8 @@ FINDINGS = {
     ),
     "ablation-reconstruction": (
         'Asserted: "this final reconstruction provides robustness to noise and occlusion" (section 3.1). Found: not so.'
-        " A learner that was never taught reconstructions is as robust, in sequence and jointly, and about as accurate. "
-        "What both have and NN has not is that they predict through the reconstruction, which is then the likely cause."
+        " A learner that was never taught reconstructions is as robust, in sequence and jointly, and about as accurate."
+        " What both have and NN has not is that they predict through the reconstruction, which is then the likely cause."
     ),
     "ablation-ppr": (
         'Asserted: "a replay mechanism must be generative and model the input distribution accurately". Found: so. '
