@@ -3,7 +3,7 @@
 FINDINGS = {
     "ablation-age": (
         "Asserted: nothing; its prose and its algorithm differ. Found: for DGDMN on Digits, which replays five times, "
-        "it hardly matters what age counts. DGR, which replays after every task, does not learn the last ones to the "
+        "it matters little what age counts. DGR, which replays after every task, does not learn the last ones to the "
         "letter: they get a vanishing share of the samples ([why](docs/decisions/age-seen.md))."
     ),
     "ablation-kappa": (
@@ -14,7 +14,7 @@ FINDINGS = {
     "ablation-reconstruction": (
         'Asserted: "this final reconstruction provides robustness to noise and occlusion" (section 3.1). Found: not so.'
         " A learner that was never taught reconstructions is as robust, in sequence and jointly, and about as accurate."
-        " What both have and NN has not is that they predict through the reconstruction, which is then the likely cause."
+        " What both have and NN has not is that they predict through the reconstruction, which is the likely cause."
     ),
     "ablation-ppr": (
         'Asserted: "a replay mechanism must be generative and model the input distribution accurately". Found: so. '
