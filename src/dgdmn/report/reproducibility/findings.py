@@ -18,7 +18,7 @@ FINDINGS = {
     ),
     "ablation-ppr": (
         'Asserted: "a replay mechanism must be generative and model the input distribution accurately". Found: so. '
-        "Random inputs help no more than nothing does, on any of the four."
+        "Random inputs help hardly more than nothing on Permnist, and not at all on the others."
     ),
     "ablation-n-stm": (
         'Asserted: n_STM "does not affect learning much till the LTM remains unsaturated" (appendix B). Found: it does.'
