@@ -58,7 +58,7 @@ _LONG = (
 _LONG_SINGLE = (
     "One run. After 40 tasks all of them have the paper's number on average, but not on the way: .173 against .436 "
     "after 20. Hypothesis: the paper read TDigits as ten classes, digit by digit, so that a new class comes with every "
-    "fourth task only (docs/decisions/tdigits.md); not run for DGR, which takes two to four hours."
+    "fourth task only (docs/decisions/tdigits.md); not run for DGR, which takes two and a half hours."
 )
 
 REASONS: dict[Key, str] = {
