@@ -36,6 +36,8 @@ PAPER: dict[str, Preset] = {
         kappa_per="task",
         latent=96,
         learner_layers=(36, 36),
+        sttm_generator_layers=(200, 100),
+        sttm_latent=32,
         n_classes=40,
         ppr_memory=0,
     ),

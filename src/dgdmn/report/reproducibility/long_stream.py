@@ -9,7 +9,7 @@ import numpy as np
 from dgdmn import metrics, paper
 from dgdmn.report.colours import display_name
 from dgdmn.report.reproducibility.collected import Result
-from dgdmn.report.reproducibility.goals import TEN, last_ten
+from dgdmn.report.reproducibility.goals import last_ten
 from dgdmn.report.reproducibility.numbers import (
     Shelf,
     acc,
@@ -24,13 +24,16 @@ from dgdmn.report.reproducibility.numbers import (
 from dgdmn.report.reproducibility.reasons import below
 from dgdmn.report.reproducibility.verdicts import judge
 
+SMALLER = "sttm_generator_layers 128 64, sttm_latent 16"
+"""The setting of task memories as Digits has them."""
 READINGS = {
     "": "forty classes, by transformation",
-    "kappa_per replay": "forty, κ for each replay",
-    TEN: "ten classes, by digit",
-    f"kappa_per replay, {TEN}": "ten, κ for each replay",
-    "sttm_generator_layers 200 100, sttm_latent 32": "forty, larger task memories",
+    SMALLER: "forty, smaller task memories",
+    f"kappa_per replay, {SMALLER}": "forty, smaller, κ for each replay",
+    f"n_classes 10, {SMALLER}, tdigits ten": "ten classes, by digit, smaller task memories",
+    f"kappa_per replay, n_classes 10, {SMALLER}, tdigits ten": "ten, smaller, κ for each replay",
 }
+"""Settings of the runs of `ablation-tdigits`, and what is different in them."""
 MEASURES = (
     ("all tasks seen", "tdigits_avg_acc", 40),
     ("the last 10", "tdigits_last10", 10),

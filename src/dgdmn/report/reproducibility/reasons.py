@@ -76,7 +76,6 @@ REASONS: dict[Key, str] = {
     ("occlusion", "digits", "nn"): _SQUARE,
     ("last10", "tdigits", "dgdmn"): _LONG,
     ("last10", "tdigits", "dgr"): _LONG_SINGLE,
-    ("last10", "tdigits n_classes 10, tdigits ten", "dgdmn"): _LONG,
 }  # fmt: skip
 """Shown where a verdict is not `reproduced`, or a target is not reached."""
 
