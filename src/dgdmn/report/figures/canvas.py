@@ -25,8 +25,8 @@ WIDTH, HEIGHT = 2.3, 1.9
 VARIED = (("o", 0.45), ("s", -0.5), ("D", 0.25), ("^", -0.3))
 """Marker of each variant of an algorithm, and how far its colour goes to white, or below 0 to black: dashes alone are
 lost among markers."""
-LEGEND, LINE = 3, 0.15
-"""Lines of a legend that a figure has room for, and the inches that each one more needs."""
+LINE = 0.15
+"""Inches that a line of a legend needs."""
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that a figure is the same everywhere
@@ -138,8 +138,8 @@ def add_legend(figure: Figure, axes: Sequence[Axes], *, most: int = 40) -> None:
     if 0 < len(named) <= most:
         widest = max(map(len, named))
         across = max(1, min(len(named), 7, int(figure.get_figwidth() * 14 / (widest + 11))))
-        more = max(0, math.ceil(len(named) / across) - LEGEND)
-        figure.set_figheight(figure.get_figheight() + LINE * more)  # else the panels would shrink to nothing
+        lines = math.ceil(len(named) / across)
+        figure.set_figheight(figure.get_figheight() + LINE * lines)  # else it would take its room from the panels
         figure.legend(
             list(named.values()), list(named), loc="outside lower center", ncols=across, frameon=False,
             handlelength=4,

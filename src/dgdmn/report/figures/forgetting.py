@@ -9,7 +9,7 @@ from dgdmn import paper
 from dgdmn.report import series
 from dgdmn.report.colours import look
 from dgdmn.report.entries import Dataset, Entry, datasets
-from dgdmn.report.figures.canvas import accuracy_axes, add_legend, draw, draw_published, panels
+from dgdmn.report.figures.canvas import WIDTH, accuracy_axes, add_legend, draw, draw_published, panels
 from dgdmn.report.runs import Run
 from dgdmn.report.words import dataset_name, short
 
@@ -37,7 +37,7 @@ def long_stream(runs: Sequence[Run]) -> Figure | None:
     if not parts or len(parts[0].sequential[0].first.tasks) < LONG:
         return None
     dataset = parts[0]
-    figure, axes = panels(3)
+    figure, axes = panels(3, size=(WIDTH, 2.3))
     average, last, time = (
         series.published(dataset.name, "average"),
         series.published(dataset.name, "last10"),
