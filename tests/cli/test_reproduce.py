@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dgdmn.cli import reproduce
+from dgdmn.cli import left, reproduce
 from dgdmn.cli.reproduce import main, page_of, readme_of
 from dgdmn.errors import UsageError
 from dgdmn.experiments.catalogue import TARGETS
@@ -149,6 +149,35 @@ def test_what_cannot_be_read_is_told_at_the_end_and_the_rest_is_done(tmp_path, m
     ]
 
 
+def test_a_damaged_result_or_run_is_told_at_the_end_and_the_page_is_made_of_the_rest(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    good, damaged, wrong = (f"digits-{name}-paper-seed0" for name in ("nn", "ewc", "ppr"))
+    for place, name in (("results", good), ("results", damaged), ("runs", wrong)):
+        shutil.copytree(ROOT / "results" / name, tmp_path / place / name)
+    (tmp_path / "results" / damaged / "summary.json").write_text('{"done": tr')
+    matrix = tmp_path / "runs" / wrong / "accuracy.csv"
+    matrix.write_text(matrix.read_text().replace(",1.0", ",1.2"))
+    assert main(["table-acc", "--draw-only"]) == 1
+    out, err = capsys.readouterr()
+    assert "0 runs collected" in out
+    assert [name for name in (good, damaged, wrong) if name in err] == [damaged, wrong]
+    page = (tmp_path / "REPRODUCIBILITY.md").read_text()
+    assert good in page
+    assert damaged not in page
+
+
+def test_every_figure_that_shows_a_new_run_is_drawn_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("digits-nn-paper-seed0", "digits-dgdmn-paper-seed0"):
+        shutil.copytree(ROOT / "results" / name, tmp_path / "runs" / name)
+    assert main(["table-acc", "--draw-only"]) == 0
+    drawn = {path.stem for path in (tmp_path / "results/figures").iterdir()}
+    assert {"figure-forgetting", "figure-digits", "figure-digits-ltm"} <= drawn
+    assert "figure-permnist" not in drawn
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -203,8 +232,8 @@ def test_time_left_is_told_by_runs_of_this_machine(tmp_path, monkeypatch):
     args = reproduce.Reproduce(out=tmp_path / "runs", results=tmp_path / "results")
     recorded = json.loads((copied / "config.json").read_text())["machine"]
     monkeypatch.setattr("dgdmn.experiments.machine.machine", lambda: recorded | {"processor": "another"})
-    assert reproduce._before(args) == {}
+    assert left.before(args) == {}
     monkeypatch.setattr("dgdmn.experiments.machine.machine", lambda: recorded)
-    ((spec, taken),) = reproduce._before(args).items()
+    ((spec, taken),) = left.before(args).items()
     assert spec.name == name
     assert taken == json.loads((copied / "summary.json").read_text())["seconds"]

@@ -109,6 +109,21 @@ def test_an_option_that_came_after_a_run_was_off_in_it_whatever_best_says_now(tm
         recorded(ours, tmp_path)
 
 
+def test_a_run_goes_on_though_an_option_that_decides_nothing_in_it_has_changed(tmp_path):
+    """As the sizes of task memories, for an algorithm that has none."""
+    for name, kept in (("dgr", True), ("dgdmn", False)):
+        ours = RunSpec("embedded", name, "paper", preset("paper", "embedded"))
+        config = {**ours.identity(), "device": "cpu", "threads": 1, "tasks": ["0"]}
+        config["options"] = {**config["options"], "sttm_latent": 3}
+        (tmp_path / ours.name).mkdir()
+        (tmp_path / ours.name / "config.json").write_text(json.dumps(config))
+        if kept:
+            assert recorded(ours, tmp_path).config == config
+        else:
+            with pytest.raises(UsageError, match="holds a run with sttm_latent = 3, not 16"):
+                recorded(ours, tmp_path)
+
+
 def test_nothing_is_revised_when_all_comes_at_once(tmp_path):
     with pytest.raises(UsageError, match="revise names task 2, but together has all tasks at once"):
         replace(spec(), revise=(2,))

@@ -179,6 +179,7 @@ def test_resilience_of_best_stands_beside_the_papers(run_with, tmp_path):
     paper = [joint_memory(run_with, name, "paper") for name in ("dgr", "joint")]
     text = resilience_table(Shelf(tuple(paper)))
     assert row(text, "occlusion .28")[1:] == ["not run yet", ".700 (1)", ".700 (1)", ".748"]
+    assert row(text, "noise of sd .3, clipped")[1:] == ["not run yet", ".200 (1)", ".200 (1)", "–"]
     assert draw("beyond-resilience", paper, [], tmp_path) == [], "nothing new to draw"
     results = [*paper, joint_memory(run_with, "dgr", "best")]
     assert row(resilience_table(Shelf(tuple(results))), "noise of sd .3, not clipped")[1] == ".800 (1)"
@@ -195,13 +196,17 @@ def test_resilience_in_sequence_has_a_line_for_each_option(best):
         *best("digits", [0.8], preset="paper", resilience=SPOILT),
         *best("digits", [0.96, 0.97], resilience=SPOILT),
     ]
-    assert "in sequence" not in resilience_table(Shelf(tuple(results))), "no option was changed"
+    before = resilience_table(Shelf(tuple(results)))
+    assert "each option changed alone" not in before, "no option was changed"
+    assert row(before, "Digits")[1:] == [
+        ".800 (1)", ".800 ± .000 (2)", ".200 (1)", ".200 ± .000 (2)", ".700 (1)", ".700 ± .000 (2)",
+    ]  # fmt: skip
+    assert row(before, "Hindi")[1:] == ["–"] * 6
     results += [
         *best("digits", [0.95], changes={"beta": 1.0}, resilience=weaker),
         *best("digits", [0.95], "dgdmn-recog", changes={"recognition": "reconstruction"}, resilience=weaker),
     ]
     text = resilience_table(Shelf(tuple(results)))
-    assert row(text, "`paper`")[1:] == [".800 (1)", ".700 (1)", "–", "–"]
     assert row(text, "`best`")[1:] == [".800 ± .000 (2)", ".700 ± .000 (2)", "–", "–"]
     assert row(text, "`beta` 1.0")[1:] == [".500 (1)", ".700 (1)", "–", "–"]
     assert "recognition" not in text, "without descriptors it is another question"

@@ -16,7 +16,7 @@ from dgdmn.records import RunRecord
 from dgdmn.report.entries import TOGETHER
 from dgdmn.report.reproducibility import Section, collect, draw, judge, read_result, render
 from dgdmn.report.reproducibility.cells import cell, metric_table, published_learnt
-from dgdmn.report.reproducibility.details import DETAILS, equal_time
+from dgdmn.report.reproducibility.details import DETAILS, ablation, equal_time
 from dgdmn.report.reproducibility.findings import FINDINGS
 from dgdmn.report.reproducibility.goals import SEEDS, dual_minus_single, goals, missed
 from dgdmn.report.reproducibility.long_stream import READINGS
@@ -130,6 +130,32 @@ def test_extra_numbers_are_those_of_the_artefacts(make_run, tmp_path):
     assert known["dreams"][-1]["purity"] == pytest.approx(np.mean(dreams["labels"] == dreams["judged"]))
     shares = np.array([50, 60, 70, 80]) / 260
     assert known["dreams"][-1]["balance"] == pytest.approx(-(shares * np.log(shares)).sum() / np.log(4))
+
+
+def test_who_is_killed_while_collecting_leaves_no_half_result(make_run, tmp_path, monkeypatch):
+    """Neither of a new run nor, where one was there, a mixture of two."""
+    from dgdmn.report.reproducibility import collected
+
+    record = RunRecord.read(make_run("digits-nn-paper-seed0", algorithm="nn"))
+    whole = collect(record, tmp_path / "whole")
+    files = sorted(path.name for path in whole.iterdir())
+    write = collected.write
+    for before in range(len(files)):
+        for place in (tmp_path / "new", tmp_path / "whole"):
+            left = iter(range(before))
+
+            def dies(path, content, left=left):
+                if next(left, None) is None:
+                    raise KeyboardInterrupt
+                write(path, content)
+
+            monkeypatch.setattr(collected, "write", dies)
+            with pytest.raises(KeyboardInterrupt):
+                collect(record, place)
+            assert not (place / record.name / "config.json").exists()
+    monkeypatch.undo()
+    assert sorted(path.name for path in collect(record, tmp_path / "whole").iterdir()) == files
+    assert (read_result(whole).run.accuracy == record.accuracy).all()
 
 
 def test_an_older_version_of_a_run_does_not_take_away_what_was_measured(make_run, tmp_path):
@@ -314,6 +340,51 @@ def test_goals_are_reached_or_not(run_with):
     other = run_with("digits", "dgdmn-recog", 1, square(1.0, [0.8] * 10))
     assert state_of(Shelf((dual, other)), "recog") == "not measured yet", "not the same seed"
     assert ("Digits", "+.100 (1 and 1 seeds); the paper +.222") in dual_minus_single(shelf)
+
+
+def test_the_sign_is_told_again_without_what_one_of_them_never_learnt(run_with):
+    """By hand: with the task that DGR never learnt .8 − .72, without it .8 − .8."""
+    never = np.diag([1.0] * 9 + [0.0])
+    never[-1] = [0.8] * 9 + [0.0]
+    shelf = Shelf(
+        (
+            run_with("digits", "dgdmn", 0, square(1.0, [0.8] * 10)),
+            run_with("digits", "dgr", 0, never),
+            run_with("tdigits", "dgr", 0, np.zeros((2, 2))),
+        )
+    )
+    assert dual_minus_single(shelf)[0] == (
+        "Digits",
+        "+.080 (1 and 1 seeds); the paper +.222; ours without t9, not learnt by one of them when it came, .000",
+    )
+    assert "- DGR on Digits: t9 (.00)" in metric_table(shelf, "bwt")
+    assert "- DGR on TDigits: t0 (.00), t1 (.00)" in DETAILS["figure-tdigits"](shelf)
+    assert [line.split(" | ")[5] for line in ablation(shelf.results).splitlines()[2:]] == [
+        "1.0",
+        "0.0",
+        "2.0",
+    ]
+
+
+def test_an_ablation_tells_the_times_of_one_machine_and_one_clock(run_with):
+    """That on which most settings were timed by the processor: wall clocks, and other machines, do not compare."""
+    matrix = square(1.0, [0.8] * 10)
+    here, there = ({"system": "Linux", "processor": name} for name in ("slow, 6-85-7", "fast, 6-207-2"))
+    results = [
+        run_with("digits", "dgdmn", 0, matrix, cpu=120.0, machine=here),
+        run_with("digits", "dgdmn", 1, matrix, cpu=10.0, machine=there),
+        run_with("digits", "dgdmn", 0, matrix, cpu=300.0, machine=here, changes={"n_stm": 5}),
+        run_with("digits", "dgr", 0, matrix, seconds=77.0, machine=here),
+        run_with("hindi", "dgr", 0, matrix, cpu=20.0, machine=there),
+    ]
+    cells = [line.strip("| ").split(" | ") for line in ablation(results).splitlines()]
+    told = {(cell[0], cell[1]): cell[6] for cell in cells[2:]}
+    assert told == {
+        ("DGDMN, Digits", "preset `paper`"): "2 min (1)",
+        ("DGDMN, Digits", "n_stm 5"): "5 min",
+        ("DGR, Digits", "preset `paper`"): "–",
+        ("DGR, Hindi", "preset `paper`"): "20 s",
+    }
 
 
 def test_a_goal_asks_for_as_many_seeds_as_are_run(run_with):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
+from dgdmn.cli import left
 from dgdmn.cli.run import cores, ordered, parse, report
 from dgdmn.errors import DataError, DgdmnError, UsageError
-from dgdmn.wording import counted, duration
+from dgdmn.wording import counted
 
 if TYPE_CHECKING:  # numpy, rich and matplotlib wait until the arguments are parsed, so that --help is quick
     from dgdmn.experiments.spec import RunSpec
@@ -21,6 +22,8 @@ if TYPE_CHECKING:  # numpy, rich and matplotlib wait until the arguments are par
     from dgdmn.records import RunRecord
     from dgdmn.report.reproducibility import Result
 
+Thing = TypeVar("Thing")
+Made = TypeVar("Made")
 PAGE = "REPRODUCIBILITY.md"
 FIGURES = "figures"
 
@@ -56,7 +59,7 @@ def main(arguments: list[str], debug: bool = False) -> int:
     everything = not args.targets and (args.show_list or args.draw_only)
     targets = chosen(("all",) if everything else args.targets)
     if args.show_list:
-        _list(targets, args)
+        left.show(targets, args)
         return 0
     if not targets:
         raise UsageError(
@@ -64,40 +67,28 @@ def main(arguments: list[str], debug: bool = False) -> int:
         )
     failures = [] if args.draw_only else _run(targets, args)
     records, unreadable = _ended(args.out)
-    collected = _collect(records, targets, args)
-    drawn = _draw(records, targets, args)
+    collected, refused = _collect(records, targets, args)
+    found, damaged = read_results(args.results)
+    drawn = _draw(records, found, targets, collected, args)
     page = write_page(args.results)
     sys.stdout.write(
-        f"{args.results}: {counted(collected, 'run')} collected, {counted(drawn, 'figure')} drawn\n{page}\n"
+        f"{args.results}: {counted(len(collected), 'run')} collected, {counted(drawn, 'figure')} drawn\n{page}\n"
     )
-    return report([*failures, *unreadable], debug)
+    return report([*failures, *unreadable, *refused, *damaged], debug)
 
 
 def _run(targets: Sequence[Target], args: Reproduce) -> list[Failure]:
     """Do what is missing, the longest first; what cannot be done is told at the end."""
-    specs, failures = _with_data(_missing(targets, args))
+    specs, failures = _with_data(left.missing(targets, args))
     if specs:
         from dgdmn.cli.display import Display
         from dgdmn.experiments.sweep import run_all
 
         jobs = args.jobs or cores()
         specs = ordered(specs, jobs)
-        with Display(args.out, specs, jobs, _before(args)) as display:
+        with Display(args.out, specs, jobs, left.before(args)) as display:
             failures += run_all(specs, args.out, jobs, display.look)
     return failures + _without_artefacts(targets, args)
-
-
-def _missing(targets: Iterable[Target], args: Reproduce) -> list[RunSpec]:
-    """The runs of these targets that have not ended; a figure of pictures needs the run directory itself."""
-    from dgdmn.experiments.catalogue import result
-    from dgdmn.experiments.target import unique
-
-    return unique(
-        spec
-        for target in targets
-        for spec in target.specs(args.seeds)
-        if not any(result(spec, place) for place in [args.out, *([] if target.artefacts else [args.results])])
-    )
 
 
 def _with_data(specs: Sequence[RunSpec]) -> tuple[list[RunSpec], list[Failure]]:
@@ -145,16 +136,35 @@ def _without_artefacts(targets: Sequence[Target], args: Reproduce) -> list[Failu
 
 def _ended(place: Path) -> tuple[list[RunRecord], list[Failure]]:
     """The complete runs in a directory, and what looks like one and cannot be read: the rest goes on without it."""
-    from dgdmn.experiments.sweep import Failure
     from dgdmn.records import RunRecord
 
-    records, unreadable = [], []
-    for path in sorted(place.glob("*/summary.json")):
-        try:
-            records.append(RunRecord.read(path.parent))
-        except DgdmnError as error:
-            unreadable.append(Failure(path.parent.name, str(error), False, str(error)))
+    records, unreadable = _each(RunRecord.read, _directories(place, "summary.json"))
     return [record for record in records if record.complete], unreadable
+
+
+def read_results(place: Path) -> tuple[list[Result], list[Failure]]:
+    """What was collected, and what of it cannot be read."""
+    from dgdmn.report.reproducibility import read_result
+
+    return _each(read_result, _directories(place, "config.json"))
+
+
+def _directories(place: Path, file: str) -> dict[str, Path]:
+    """Those that have this file, by name."""
+    return {path.parent.name: path.parent for path in sorted(place.glob(f"*/{file}"))}
+
+
+def _each(do: Callable[[Thing], Made], things: Mapping[str, Thing]) -> tuple[list[Made], list[Failure]]:
+    """What comes of each thing, and a failure for each of which nothing comes: one does not hide the rest."""
+    from dgdmn.experiments.sweep import Failure
+
+    done, failures = [], []
+    for name, thing in things.items():
+        try:
+            done.append(do(thing))
+        except DgdmnError as error:
+            failures.append(Failure(name, str(error), False, str(error)))
+    return done, failures
 
 
 def _of(records: Iterable[RunRecord], targets: Iterable[Target]) -> list[RunRecord]:
@@ -165,40 +175,49 @@ def _of(records: Iterable[RunRecord], targets: Iterable[Target]) -> list[RunReco
     return [record for record in records if catalogued(record, wanted)]
 
 
-def _collect(records: Sequence[RunRecord], targets: Sequence[Target], args: Reproduce) -> int:
-    """Copy the small numbers of every run of these targets that has ended; how many there are."""
+def _collect(
+    records: Sequence[RunRecord], targets: Sequence[Target], args: Reproduce
+) -> tuple[list[Path], list[Failure]]:
+    """Copy the small numbers of every run of these targets that has ended; where they are now."""
     from dgdmn.report.reproducibility import collect
 
-    asked = _of(records, targets)
-    for record in asked:
-        collect(record, args.results)
-    return len(asked)
+    asked = {record.name: record for record in _of(records, targets)}
+    return _each(lambda record: collect(record, args.results), asked)
 
 
-def _draw(records: Sequence[RunRecord], targets: Sequence[Target], args: Reproduce) -> int:
+def _draw(
+    records: Sequence[RunRecord],
+    found: Sequence[Result],
+    targets: Sequence[Target],
+    collected: Sequence[Path],
+    args: Reproduce,
+) -> int:
+    """Draw these targets, and every other that shows a run that was just collected: the page shows them all."""
+    from dgdmn.experiments.catalogue import TARGETS
     from dgdmn.report.reproducibility import draw
     from dgdmn.report.runs import read_runs
 
-    by_target, _ = gathered(args.results, targets)
+    by_target, _ = gathered(found, TARGETS.values())
+    new = {path.name for path in collected}
     drawn = 0
-    for target in targets:
+    for target in TARGETS.values():
+        if target not in targets and not any(one.run.name in new for one in by_target[target.name]):
+            continue
         runs, _ = read_runs([record.directory for record in _of(records, [target])])
         drawn += len(draw(target.name, by_target[target.name], runs, args.results / FIGURES))
     return drawn
 
 
 def gathered(
-    results: Path, targets: Iterable[Target]
+    results: Iterable[Result], targets: Iterable[Target]
 ) -> tuple[dict[str, tuple[Result, ...]], tuple[Result, ...]]:
     """What was collected: by target, and the runs that belong to none of them."""
     from dgdmn.experiments.catalogue import catalogued
-    from dgdmn.report.reproducibility import read_result
 
     wanted = list(targets)
     by_target: dict[str, list[Result]] = {target.name: [] for target in wanted}
     strangers = []
-    for path in sorted(results.glob("*/config.json")):
-        one = read_result(path.parent)
+    for one in results:
         names = catalogued(one.run.record, wanted)
         for name in names:
             by_target[name].append(one)
@@ -223,7 +242,7 @@ def readme_of(readme: Path, results: Path) -> str:
     from dgdmn.experiments.catalogue import TARGETS
     from dgdmn.report.reproducibility import with_results
 
-    by_target, _ = gathered(results, TARGETS.values())
+    by_target, _ = gathered(read_results(results)[0], TARGETS.values())
     return with_results(readme.read_text(encoding="utf-8"), _each_once(by_target))
 
 
@@ -232,7 +251,7 @@ def page_of(results: Path) -> str:
     from dgdmn.experiments.catalogue import TARGETS
     from dgdmn.report.reproducibility import Section, render
 
-    by_target, strangers = gathered(results, TARGETS.values())
+    by_target, strangers = gathered(read_results(results)[0], TARGETS.values())
     sections = []
     for target in TARGETS.values():
         asked = {spec.name for spec in target.specs()}
@@ -262,71 +281,3 @@ def _pending(target: Target) -> str:
     if target.artefacts:
         return f"Not drawn yet: it needs {', '.join(target.artefacts)} from the run directories themselves."
     return "Not drawn yet."
-
-
-def _list(targets: Sequence[Target], args: Reproduce) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from dgdmn.experiments.target import unique
-
-    missing = {target.name: _missing([target], args) for target in targets}
-    left = _seconds_left(unique(spec for specs in missing.values() for spec in specs), args)
-    table = Table(title="what the paper shows, and what it takes here")
-    for heading in ("target", "what", "runs", "done", "time left"):
-        table.add_column(heading, justify="left" if heading in ("target", "what") else "right")
-    for target in targets:
-        waiting = [left[spec.name] for spec in missing[target.name]]
-        table.add_row(target.name, target.what, *_progress(len(target.specs(args.seeds)), waiting))
-    table.add_section()
-    each_once = unique(spec for target in targets for spec in target.specs(args.seeds))
-    table.add_row("all", "each run once", *_progress(len(each_once), list(left.values())))
-    Console().print(table)
-    sys.stdout.write(
-        "times are of one run after the other, on one thread each; from runs done before on this machine, "
-        "else from a few steps\n"
-    )
-
-
-def _progress(runs: int, waiting: Sequence[float]) -> tuple[str, str, str]:
-    """Runs, runs done, and the time left, of the seconds left of those that are not."""
-    return str(runs), str(runs - len(waiting)), duration(sum(waiting)) if waiting else "–"
-
-
-def _seconds_left(missing: Sequence[RunSpec], args: Reproduce) -> dict[str, float]:
-    """By run that is not done, what is left of it."""
-    if not missing:
-        return {}
-    from dgdmn.experiments.forecast import seconds
-
-    whole = seconds(missing, _before(args))
-    return {spec.name: whole[spec.name] * (1 - _share_done(args.out / spec.name)) for spec in missing}
-
-
-def _before(args: Reproduce) -> dict[RunSpec, float]:
-    """Seconds that the runs of all targets took, where they are done, and on this machine."""
-    from dgdmn.experiments.catalogue import TARGETS, result
-    from dgdmn.experiments.machine import machine
-    from dgdmn.experiments.target import unique
-
-    before, here = {}, machine()
-    for spec in unique(spec for target in TARGETS.values() for spec in target.specs(args.seeds)):
-        for place in (args.out, args.results):
-            record = result(spec, place)
-            if record is not None and record.summary and record.config["machine"] == here:
-                before[spec] = float(record.summary["seconds"])
-                break
-    return before
-
-
-def _share_done(directory: Path) -> float:
-    """How much of a run that was begun is done."""
-    from dgdmn.records import RunRecord
-
-    if not (directory / "config.json").exists():
-        return 0.0
-    try:
-        events = RunRecord.read(directory).events
-    except DgdmnError:
-        return 0.0
-    return max((float(event["done"]) for event in events if event["kind"] == "epoch_done"), default=0.0)

@@ -9,9 +9,8 @@ from typing import Any
 
 from dgdmn.errors import DgdmnError, UsageError, suggestion
 from dgdmn.experiments.beyond import BEYOND
-from dgdmn.experiments.spec import RunSpec, off
+from dgdmn.experiments.spec import RunSpec, differing
 from dgdmn.experiments.target import Target, run_of
-from dgdmn.presets import idle
 from dgdmn.records import RunRecord
 
 TABLE = ("nn", "dropnn", "ppr", "ewc", "dgr", "dgdmn", "joint")
@@ -179,19 +178,3 @@ def catalogued(record: RunRecord, targets: Iterable[Target]) -> list[str]:
             for spec in (replace(run, seed=seed) for run in target.runs)
         )
     ]
-
-
-def differing(spec: RunSpec, config: Mapping[str, Any]) -> set[str]:
-    """What a recorded run computed otherwise; what was not recorded, in older versions, was as in `paper`.
-
-    Also of a run with another preset: an option that was not there yet was off, whatever `best` says of it now.
-    The sizes of a short-term memory do not count where an algorithm has none.
-    """
-    ours = spec.identity()
-    flat = {**ours, **ours["options"]}
-    theirs = {**off(spec.dataset), **config, **config.get("options", {})}
-    return {
-        key
-        for key, value in flat.items()
-        if key != "options" and theirs.get(key) != value and not idle(spec.algorithm, key)
-    }

@@ -106,11 +106,15 @@ class Run:
         return metrics.bwt(self.accuracy, self.columns) if len(self.accuracy) else math.nan
 
     @property
-    def learnt(self) -> float:
-        """Mean accuracy on a task right after it was first learnt: the diagonal of A; NaN without rows."""
+    def at_once(self) -> dict[int, float]:
+        """Accuracy on each task, by its column, right after it was first learnt: the diagonal of A."""
         first = {column: row for row, column in reversed(list(enumerate(self.columns)))}
-        cells = [self.accuracy[row, column] for column, row in first.items()]
-        return float(np.mean(cells)) if cells else math.nan
+        return {column: float(self.accuracy[row, column]) for column, row in sorted(first.items())}
+
+    @property
+    def learnt(self) -> float:
+        """The mean of that over the tasks; NaN without rows."""
+        return float(np.mean(list(self.at_once.values()))) if self.at_once else math.nan
 
     def number(self, field: str) -> float:
         """A number of summary.json; NaN where there is none."""

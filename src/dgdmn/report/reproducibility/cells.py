@@ -8,6 +8,7 @@ from typing import Literal
 from dgdmn import paper
 from dgdmn.report.colours import display_name
 from dgdmn.report.reproducibility.goals import BASELINES, DATASETS
+from dgdmn.report.reproducibility.not_learnt import listed
 from dgdmn.report.reproducibility.numbers import Shelf, acc, bwt, mean, said, short, table, values
 from dgdmn.report.reproducibility.reasons import below
 from dgdmn.report.reproducibility.verdicts import Verdict, judge
@@ -16,6 +17,9 @@ from dgdmn.report.words import dataset_name
 Metric = Literal["acc", "bwt"]
 ROWS = (*BASELINES, "dgr", "dgdmn", "joint")
 TASKS = {"digits": 10, "permnist": 6, "shapes": 6, "hindi": 8}
+_WHY_NOT = (
+    "; for DGR's last digit docs/LOG.md has a likely cause; Joint, too, misses shapes with many corners"
+)
 HARDLY = 0.85
 """Mean accuracy on a task right after it was learnt below which an algorithm has not learnt some of them."""
 
@@ -118,7 +122,7 @@ def _never_learnt(shelf: Shelf) -> str:
             ]
             if hardly:
                 lines.append(f"- {one.name}: {' and '.join(hardly)}")
-    missed = _missed_tasks(shelf)
+    missed = listed(shelf, DATASETS, ROWS, _WHY_NOT)
     if not lines:
         return missed
     head = (
@@ -131,23 +135,3 @@ def _never_learnt(shelf: Shelf) -> str:
 
 def _range(least: float, most: float) -> str:
     return f"{short(least, 2)} to {short(most, 2)}"
-
-
-def _missed_tasks(shelf: Shelf) -> str:
-    """Single tasks that ours did not learn when they came, which a mean over all tasks hides."""
-    lines = []
-    for dataset in DATASETS:
-        for algorithm in ROWS:
-            runs = [one.run for one in shelf.find(dataset, algorithm)]
-            for step, column in enumerate(runs[0].columns if runs else ()):
-                at_once = mean([float(run.accuracy[step, column]) for run in runs])
-                if at_once < 0.5:
-                    task = runs[0].tasks[column]
-                    lines.append(
-                        f"- {cell(shelf, 'acc', dataset, algorithm).name}: {task} ({short(at_once, 2)})"
-                    )
-    head = (
-        "Single tasks that ours did not learn when they came (accuracy right after, mean over seeds, below .5; for "
-        "DGR's last digit docs/LOG.md has a likely cause; on Shapes Joint, too, misses shapes with many corners):"
-    )
-    return f"{head}\n\n" + "\n".join(lines) if lines else ""

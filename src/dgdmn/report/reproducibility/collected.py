@@ -20,8 +20,8 @@ from dgdmn.report.sections.dreams import balance
 from dgdmn.report.timeline import PHASES, Timeline
 
 EXTRA = "extra.json"
-COPIED = (CONFIG, SUMMARY, *(f"{matrix}.csv" for matrix in MATRICES))
-"""Files that are copied as they are; a config names no path."""
+COPIED = (SUMMARY, *(f"{matrix}.csv" for matrix in MATRICES), CONFIG)
+"""Files that are copied as they are; a config names no path, and comes last: without it there is no result."""
 CURVES = ("noise", "noise_accuracy", "noise_accuracy_unclipped", "occlusion", "occlusion_accuracy")
 """Arrays of the artefact on resilience that are numbers, not pictures."""
 
@@ -52,13 +52,14 @@ def collect(record: RunRecord, results: Path) -> Path:
         return place  # the same run, done by an older version that measured less
     with os_errors("write", place):
         place.mkdir(parents=True, exist_ok=True)
+        (place / CONFIG).unlink(missing_ok=True)  # who is killed here leaves nothing, not a half of each
+    write(place / EXTRA, json_bytes(told, indent=1))
     for name in COPIED:
         source = record.directory / name
         if source.exists():
             with os_errors("read", source):
                 content = source.read_bytes()
             write(place / name, content)
-    write(place / EXTRA, json_bytes(told, indent=1))
     return place
 
 

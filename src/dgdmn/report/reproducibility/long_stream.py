@@ -10,6 +10,7 @@ from dgdmn import metrics, paper
 from dgdmn.report.colours import display_name
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.goals import last_ten
+from dgdmn.report.reproducibility.not_learnt import listed
 from dgdmn.report.reproducibility.numbers import (
     Shelf,
     acc,
@@ -58,7 +59,8 @@ def at_the_end(shelf: Shelf) -> str:
         seconds = f"{mean(taken):,.0f} s" if taken else "–"
         published = f"{paper.tdigits_seconds()[name]:,.0f} s"
         rows.append([who, f"training time, {times.clock}", seconds, published, "another machine"])
-    return explained(table(["", "at task 40", "ours", "the paper's", "verdict"], rows), below(compared))
+    numbers = table(["", "at task 40", "ours", "the paper's", "verdict"], rows)
+    return explained(numbers, below(compared), listed(shelf, ("tdigits",), tuple(groups)))
 
 
 def read_in_two_ways(shelf: Shelf) -> str:

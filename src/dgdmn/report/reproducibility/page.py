@@ -34,15 +34,17 @@ class Section:
 
 INTRODUCTION = """# Reproducibility
 
-Every table, figure and claim of *Deep Generative Dual Memory Network for Continual Learning* (Kamra, Gupta, Liu
-2018), ours beside the paper's. This page is generated from [results](results) by `dgdmn reproduce --draw-only`; a
-test compares the two, so no number in a table or figure was typed. Reasons and deviations are kept by hand, with
-numbers from [docs/LOG.md](docs/LOG.md). How to make it again: [docs/reproduce.md](docs/reproduce.md).
+Every table and figure of *Deep Generative Dual Memory Network for Continual Learning* (Kamra, Gupta, Liu 2018), ours
+beside the paper's, and what it asserts in words where runs can tell (`ablation-*`, revision). This page is generated
+from [results](results) by `dgdmn reproduce --draw-only`; a test compares the two, so no number in a table or figure was
+typed. Reasons, findings and deviations are kept by hand, with numbers from [docs/LOG.md](docs/LOG.md). How to make it
+again: [docs/reproduce.md](docs/reproduce.md).
 
 A cell is the mean ± standard error over seeds, the number of seeds in brackets. Seeds are 0, 1, 2 …, none was
-chosen: where a run was repeated, the later one stands, whatever it gave. Runs are of several machines and of several
-states of the code (the last column of the last table), and where one was repeated that moved its ACC by up to .004,
-DGDMN on Hindi by .04 (docs/LOG.md): a command below need not give the same last digits. The paper gives one run of
+chosen: where a run was repeated, the one collected last stands, whatever it gave. Runs are of several machines and of
+several states of the code (the last column of the last table). Where one was repeated on another machine that moved
+its ACC by up to .01, DGDMN on Hindi by .04 (docs/LOG.md): a command below need not give the same last digits, and a
+smaller difference between two settings says nothing if their runs are of two machines. The paper gives one run of
 each, so the verdict is
 
 - **reproduced** where ours is at most max(.02, 2 · sd · √(1 + 1/n)) below the paper's, or above it;
@@ -150,6 +152,12 @@ def _source(config: dict[str, Any]) -> str:
     return str(config.get("versions", {}).get("source", ""))[:7] or "not recorded"
 
 
+_CODE = (
+    "\n\nCode is the beginning of a checksum of the package's source files, `versions.source` in config.json, not a "
+    "commit; the oldest runs did not record it."
+)
+
+
 def _runs(results: Sequence[Result], left_out: Sequence[str]) -> str:
     rows = [
         [
@@ -163,6 +171,7 @@ def _runs(results: Sequence[Result], left_out: Sequence[str]) -> str:
         for one in results
     ]
     told = table(["run", "ACC", "BWT", "time", "command", "code"], rows) if rows else "None yet."
+    told += _CODE
     if left_out:
         told += (
             "\n\nLeft out, since no target has them as they were run: " + ", ".join(sorted(left_out)) + "."
