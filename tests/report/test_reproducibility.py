@@ -518,7 +518,10 @@ def test_what_was_found_is_said_once_all_its_runs_are_there(run_with):
     assert FINDINGS["ablation-n-stm"] not in told(missing=1)
     assert FINDINGS["ablation-n-stm"] not in told(missing=0, found=())
     readings = {"ablation-tdigits"}  # docs/decisions/tdigits.md says what follows from it
-    assert FINDINGS.keys() | readings == {name for name in TARGETS if name.startswith("ablation-")}
+    claims = {name for name in TARGETS if name.startswith("ablation-")} | {"figure-revision"}
+    assert FINDINGS.keys() | readings == claims
+    again = Section("figure-revision", "tasks again", results, 0, ())
+    assert FINDINGS["figure-revision"] in render([again], list(results), [], "")
 
 
 def test_the_page_does_not_depend_on_the_order_of_what_it_reads(run_with):

@@ -69,12 +69,14 @@ def resilience(shelf: Shelf) -> str:
 
 
 def revision(shelf: Shelf) -> str:
-    """The two revised tasks before and after, and all six."""
+    """The two revised tasks before and after, the other four, and all six."""
     rows = []
     for name in ("ewc", "dgdmn", "gem"):
         found = shelf.find("permnist", name, "tasks 1, 6 revised")
-        rows.append([display_name(name), *(_change(found, columns) for columns in ([0], [5], range(6)))])
-    return table(["before revision → at the end", "task 1", "task 6", "all six"], rows)
+        rows.append(
+            [display_name(name), *(_change(found, columns) for columns in ([0], [5], range(1, 5), range(6)))]
+        )
+    return table(["before revision → at the end", "task 1", "task 6", "the other four", "all six"], rows)
 
 
 def _change(found: Sequence[Result], columns: Sequence[int]) -> str:

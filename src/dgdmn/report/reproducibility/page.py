@@ -136,13 +136,13 @@ def _done(section: Section) -> str:
 
 
 def _numbers(section: Section, shelf: Shelf) -> list[str]:
+    found = FINDINGS.get(section.name, "") if section.results and not section.missing else ""
     if section.name in DETAILS:
-        return [DETAILS[section.name](shelf)]
+        return [explained(DETAILS[section.name](shelf), found)]
     if section.name == "beyond-ablation":
         return [beyond.option_table(section.results)]
     if not section.name.startswith("ablation-"):
         return []
-    found = FINDINGS.get(section.name, "") if section.results and not section.missing else ""
     times = equal_time(shelf) if section.name == "ablation-dual" else ""
     return [explained(ablation(section.results), times, found)]
 
