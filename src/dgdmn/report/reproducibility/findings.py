@@ -17,9 +17,9 @@ FINDINGS = {
     ),
     "ablation-kappa": (
         'Asserted: κ "ensures continual incorporation of new tasks". Found: on TDigits, where it binds, a κ for each '
-        "task gives each of the last ten tasks about as much as it takes from each of the thirty older ones; read as ten "
-        "classes it is the other way round (`ablation-tdigits`; one seed each). On Digits with half of the memory it "
-        "makes no difference that seeds would not make too."
+        "task gives each of the last ten tasks about as much as it takes from each of the thirty older ones; read as "
+        "ten classes it is the other way round (`ablation-tdigits`; one seed each). On Digits with half of the memory "
+        "it makes no difference that seeds would not make too."
     ),
     "ablation-reconstruction": (
         'Asserted: "this final reconstruction provides robustness to noise and occlusion" (section 3.1). Found: not so.'
