@@ -138,10 +138,8 @@ def add_legend(figure: Figure, axes: Sequence[Axes], *, most: int = 40) -> None:
     if 0 < len(named) <= most:
         widest = max(map(len, named))
         across = max(1, min(len(named), 7, int(figure.get_figwidth() * 14 / (widest + 11))))
-        lines = math.ceil(len(named) / across)
-        figure.set_figheight(
-            figure.get_figheight() + LINE * lines
-        )  # else it would take its room from the panels
+        added = LINE * math.ceil(len(named) / across)  # else it would take its room from the panels
+        figure.set_figheight(figure.get_figheight() + added)
         figure.legend(
             list(named.values()), list(named), loc="outside lower center", ncols=across, frameon=False,
             handlelength=4,
