@@ -10,6 +10,7 @@ import torch
 from dgdmn import load
 from dgdmn.algorithms import ALGORITHMS, algorithm
 from dgdmn.errors import UsageError
+from dgdmn.presets import ARRAYS, overridden
 from dgdmn.testing import find_rows
 
 
@@ -28,6 +29,17 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(name, make, task
     first, again, other = (learn(make(name, random_state=seed), tasks).predict_proba(X) for seed in (0, 0, 1))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+def test_clipped_probabilities_reach_every_learner(name, make, tasks):
+    """But iCaRL's, whose outputs are sigmoids."""
+    exact, clipped = (
+        learn(make(name, preset=overridden(ARRAYS, {"clip_probability": clip})), tasks).predict_proba(
+            everything(tasks)
+        )
+        for clip in (0.0, 0.1)
+    )
+    assert np.array_equal(exact, clipped) == (name == "icarl")
 
 
 def test_global_random_states_are_left_alone(name, make, tasks):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dgdmn.events import ignore
-from dgdmn.networks.learner import Classifier
+from dgdmn.networks.learner import Classifier, cross_entropy
 from dgdmn.networks.training import Schedule
 from dgdmn.samples import Samples
 
@@ -32,6 +32,39 @@ def test_softmax_and_cross_entropy_by_hand():
     np.testing.assert_allclose(network.probabilities(x), p, rtol=1e-5)
     expected = -np.log(p[np.arange(6), y]).mean()
     assert float(network.loss(x, y, rng()).detach()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_clipped_cross_entropy_by_hand():
+    """−log of the label's probability, held within [c, 1 − c]; its gradient is p − onehot inside, nothing outside."""
+    p = np.array([[0.005, 0.6, 0.395], [0.3, 0.3, 0.4], [0.002, 0.003, 0.995]])
+    logits = torch.tensor(np.log(p), dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([0, 1, 2])
+    loss = cross_entropy(logits, y, 0.01)
+    assert float(loss.detach()) == pytest.approx(-np.log([0.01, 0.3, 0.99]).mean())
+    (gradient,) = torch.autograd.grad(loss, logits)
+    np.testing.assert_allclose(
+        gradient, [[0, 0, 0], np.array([0.3, 0.3 - 1, 0.4]) / 3, [0, 0, 0]], atol=1e-12
+    )
+    exact = torch.nn.functional.cross_entropy(logits, y)
+    assert float(cross_entropy(logits, y).detach()) == float(exact.detach())
+    rows = torch.nn.functional.one_hot(y).double()
+    assert float(cross_entropy(logits, rows, 0.01).detach()) == pytest.approx(float(loss.detach()))
+
+
+@pytest.mark.parametrize("clip", [0.0, 1e-7])
+def test_a_class_made_too_improbable_is_learnt_by_exact_cross_entropy_alone(clip):
+    """What happened to the paper's networks: a long first task, then another class."""
+    network = classifier(n_classes=2, clip_probability=clip, schedule=Schedule(epochs=200, batch_size=8))
+    first, second = inputs(8, 3), inputs(8, 3) + 2
+    with torch.no_grad():
+        network.head.bias[1] = -40.0
+    network.fit(Samples(first, torch.zeros(8, dtype=torch.long)), rng(), ignore)
+    before = network(second).detach()
+    network.schedule = Schedule(epochs=400, batch_size=8, learning_rate=0.05)
+    network.fit(Samples(second, torch.ones(8, dtype=torch.long)), rng(), ignore)
+    learnt = bool((network.probabilities(second).argmax(dim=1) == 1).all())
+    assert learnt == (clip == 0)
+    assert torch.equal(network(second).detach(), before) == (clip > 0), "without a gradient nothing moves"
 
 
 def test_growing_keeps_the_old_outputs_to_the_bit():

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from dgdmn.algorithms.base import ContinualClassifier
@@ -15,6 +14,7 @@ from dgdmn.algorithms.learnt import Memory
 from dgdmn.algorithms.network import ShapedNetwork
 from dgdmn.events import Listener
 from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.learner import cross_entropy
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
 from dgdmn.storage import State
@@ -64,7 +64,7 @@ class _Replaying(ShapedNetwork):
             drawn = torch.randint(len(self._reservoir), (len(x),), generator=rng)
             old = self._reservoir.take(drawn).samples()
             x, y = torch.cat([x, old.x]), torch.cat([y, old.y])
-        return F.cross_entropy(self.learner(x, rng), y)
+        return cross_entropy(self.learner(x, rng), y, self.options.clip_probability)
 
     def state(self) -> State:
         """The weights, the reservoir, and how many rows passed it."""

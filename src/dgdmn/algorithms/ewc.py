@@ -7,7 +7,6 @@ from typing import ClassVar, final
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from dgdmn.algorithms.base import ContinualClassifier
 from dgdmn.algorithms.learnt import Memory
@@ -15,6 +14,7 @@ from dgdmn.algorithms.network import ShapedNetwork
 from dgdmn.events import Listener
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.importance import diagonal_fisher, enlarged
+from dgdmn.networks.learner import cross_entropy
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
 from dgdmn.storage import State
@@ -61,7 +61,10 @@ class _Elastic(ShapedNetwork):
         self._consolidate(diagonal_fisher(self.learner, new.x))
 
     def _loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
-        return cross_entropy(self.learner(x, rng), y) + self.options.ewc_coefficient / 2 * self._tension()
+        return (
+            cross_entropy(self.learner(x, rng), y, self.options.clip_probability)
+            + self.options.ewc_coefficient / 2 * self._tension()
+        )
 
     def _tension(self) -> Tensor:
         """Σ_i F_i (θ_i − θ*_i)²."""

@@ -8,7 +8,6 @@ from typing import ClassVar, final
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from scipy.optimize import nnls
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from dgdmn.errors import UsageError
 from dgdmn.events import Listener
 from dgdmn.memory.dictionary import unused_name
 from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.learner import cross_entropy
 from dgdmn.networks.rmsprop import RMSProp
 from dgdmn.networks.training import Gradients
 from dgdmn.samples import Samples
@@ -91,7 +91,7 @@ class _Episodic(ShapedNetwork):
         return self._room // n_tasks
 
     def _loss(self, x: Tensor, y: Tensor, rng: torch.Generator | None) -> Tensor:
-        return F.cross_entropy(self.learner(x, rng), y)
+        return cross_entropy(self.learner(x, rng), y, self.options.clip_probability)
 
     def _gradient(self, rows: Samples, optimiser: RMSProp) -> Tensor:
         """g_k: the gradient of the mean loss on all rows kept of a task."""

@@ -7,13 +7,13 @@ from typing import ClassVar, final
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from dgdmn.algorithms.base import ContinualClassifier
 from dgdmn.algorithms.learnt import Memory
 from dgdmn.algorithms.network import ShapedNetwork
 from dgdmn.events import Listener
 from dgdmn.networks.blueprint import Blueprint
+from dgdmn.networks.learner import cross_entropy
 from dgdmn.networks.training import in_batches
 from dgdmn.samples import Samples
 from dgdmn.seeds import Seeds
@@ -63,7 +63,9 @@ class _Distilling(ShapedNetwork):
     def _loss(self, x: Tensor, y: Tensor, old: Tensor, rng: torch.Generator) -> Tensor:
         logits = self.learner(x, rng)
         distillation = cross_entropy(self._softened(logits), old)
-        return cross_entropy(logits, y) + self.options.lwf_weight * distillation
+        return (
+            cross_entropy(logits, y, self.options.clip_probability) + self.options.lwf_weight * distillation
+        )
 
     def _softened(self, logits: Tensor) -> Tensor:
         """z / T of the classes met before, shape (n, classes met)."""

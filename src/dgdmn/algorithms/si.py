@@ -7,7 +7,6 @@ from typing import ClassVar, final
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from dgdmn.algorithms.base import ContinualClassifier
 from dgdmn.algorithms.learnt import Memory
@@ -15,6 +14,7 @@ from dgdmn.algorithms.network import ShapedNetwork
 from dgdmn.events import Listener
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.importance import enlarged
+from dgdmn.networks.learner import cross_entropy
 from dgdmn.networks.rmsprop import RMSProp
 from dgdmn.networks.training import Gradients
 from dgdmn.samples import Samples
@@ -78,7 +78,7 @@ class _Intelligent(ShapedNetwork):
         ]
 
     def _loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
-        return cross_entropy(self.learner(x, rng), y)
+        return cross_entropy(self.learner(x, rng), y, self.options.clip_probability)
 
     def _zeros(self) -> list[Tensor]:
         return [torch.zeros_like(parameter) for parameter in self.learner.parameters()]

@@ -15,6 +15,7 @@ from dgdmn.memory.prior import LatentPrior
 from dgdmn.memory.replay import replay, softened
 from dgdmn.networks.blueprint import Blueprint
 from dgdmn.networks.generator import Coder, Generator, Learner, Role, ShapedLearner
+from dgdmn.networks.learner import cross_entropy
 from dgdmn.networks.training import in_batches
 from dgdmn.presets import Preset
 from dgdmn.samples import Samples, concat
@@ -157,7 +158,7 @@ class GenerativeMemory:
             x = generator.decoded(z)
             if believed:
                 y = softened(y, old, believed(x), options.soft_labels)
-            return F.cross_entropy(learner(x, rng), y)
+            return cross_entropy(learner(x, rng), y, options.clip_probability)
 
         learner.train_with(loss, (mean, deviation, lesson.y, old), seeds.next(), listen)
 

@@ -66,6 +66,7 @@ class Blueprint:
                 hidden=p.sttm_learner_layers if small else p.learner_layers,
                 convolutions=p.sttm_learner_convolutions if small else p.learner_convolutions,
                 dropout=dropout,
+                clip_probability=p.clip_probability,
                 schedule=self._schedule(epochs or p.learner_epochs, clip=False),
                 keep_optimiser=p.optimiser_state == "kept",
                 rng=rng,

@@ -29,11 +29,13 @@ class Classifier(TrainedNetwork):
         hidden: tuple[int, ...],
         convolutions: tuple[int, ...] = (),
         dropout: float = 0.0,
+        clip_probability: float = 0.0,
         schedule: Schedule,
         keep_optimiser: bool = False,
         rng: torch.Generator,
     ) -> None:
         super().__init__(schedule, keep_optimiser=keep_optimiser)
+        self.clip_probability = clip_probability
         drop = [Dropout(dropout)] if dropout else []
         layers, width = _convolutional(shape, convolutions, drop, rng) if convolutions else ([], _size(shape))
         for n_in, n_out in itertools.pairwise((width, *hidden)):
@@ -54,7 +56,7 @@ class Classifier(TrainedNetwork):
 
     def loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
         """Mean cross-entropy of a batch."""
-        return F.cross_entropy(self(x, rng), y)
+        return cross_entropy(self(x, rng), y, self.clip_probability)
 
     def fit(self, samples: Samples, rng: torch.Generator, listen: Listener) -> None:
         """Train on labelled inputs, going on from the present weights."""
@@ -72,6 +74,26 @@ class Classifier(TrainedNetwork):
         self.head = dense(old.in_features, n_classes, rng).to(old.weight.device)
         with torch.no_grad():
             self.head.weight[:n_old], self.head.bias[:n_old] = old.weight, old.bias
+
+
+def cross_entropy(logits: Tensor, y: Tensor, clip: float = 0.0) -> Tensor:
+    """Mean cross-entropy of labels y, shape (n,), or of rows of probabilities, shape (n, classes).
+
+        −mean log clip(p_y, c, 1 − c),  p = softmax(logits)
+
+    Outside of [c, 1 − c] there is no gradient. So a class that earlier tasks have made improbable enough is never
+    learnt; and once a class is sure, the others are left in peace (docs/decisions/clipped-probabilities.md).
+
+    >>> logits = torch.tensor([[0.0, 20.0]], requires_grad=True)
+    >>> for clip in (0.0, 1e-7):
+    ...     print(torch.autograd.grad(cross_entropy(logits, torch.tensor([0]), clip), logits)[0].tolist())
+    [[-1.0, 1.0]]
+    [[0.0, 0.0]]
+    """
+    if not clip:
+        return F.cross_entropy(logits, y)
+    log_p = F.softmax(logits, dim=1).clamp(clip, 1 - clip).log()
+    return F.nll_loss(log_p, y) if y.dim() == 1 else -(y * log_p).sum(dim=1).mean()
 
 
 def _convolutional(

@@ -32,6 +32,7 @@ _RANGES = (
     ("momentum", "", 0, 0.999),
     ("clip_norm", "", 0, _ANY),
     ("clip_value", "", 0, _ANY),
+    ("clip_probability", "", 0, 0.1),
     ("beta", "β", 0, _ANY),
     ("prior_components", "", 0, _ANY),
     ("soft_labels", "", 0, 1),

@@ -83,6 +83,9 @@ class Preset:
     """Largest norm of a generator's whole gradient; 0: no clipping (appendix B)."""
     clip_value: float = 0.5
     """Largest element of a generator's gradient after that; 0: no clipping (appendix B)."""
+    clip_probability: float = 0.0
+    """Classifiers' cross-entropy sees probabilities no nearer to 0 and 1 than this: Keras of 2017 had 1e-7, below which
+    a class has no gradient and is not learnt; 0: exact (not in the paper)."""
     momentum: float = 0.0
     """Share of the last step's direction in the next; it costs a buffer of the weights' size, and robustness to noise;
     0: RMSProp as in appendix B (ours)."""

@@ -12,6 +12,7 @@ from dgdmn.report.entries import TOGETHER
 from dgdmn.report.reproducibility import long_stream
 from dgdmn.report.reproducibility.beyond import resilience_table, stream_tables
 from dgdmn.report.reproducibility.cells import metric_table
+from dgdmn.report.reproducibility.clipped import clipping_table
 from dgdmn.report.reproducibility.collected import Result
 from dgdmn.report.reproducibility.goals import at_strength, dual_minus_single
 from dgdmn.report.reproducibility.not_learnt import how_many
@@ -220,6 +221,7 @@ DETAILS: dict[str, Numbers] = {
     "table-bwt": lambda shelf: metric_table(shelf, "bwt"),
     "figure-tdigits": long_stream.at_the_end,
     "ablation-tdigits": long_stream.read_in_two_ways,
+    "ablation-clipping": clipping_table,
     "figure-resilience": resilience,
     "figure-revision": revision,
     "figure-recog": recognition,
