@@ -52,6 +52,7 @@ def _figures(target: str, results: Sequence[Result], runs: Sequence[Run]) -> Dra
     special: dict[str, Callable[[], Drawn]] = {
         "figure-tdigits": lambda: iter([(target, figures.long_stream(collected))]),
         "ablation-tdigits": lambda: iter([(target, figures.long_stream(collected))]),
+        "ablation-clipping": lambda: iter([(target, figures.accuracy_curves(_clipped_digits(collected)))]),
         "figure-revision": lambda: iter([(target, figures.revision_curves(collected))]),
         "figure-forgetting": lambda: iter(
             [(target, figures.forgetting_curves(_in_the_papers_order(collected)))]
@@ -69,6 +70,11 @@ def _figures(target: str, results: Sequence[Result], runs: Sequence[Run]) -> Dra
         yield f"{target}-ltm", figures.accuracy_curves(collected, ltm=True)
     elif target.startswith("ablation-") and any(len(part.sequential) > 1 for part in datasets(collected)):
         yield target, figures.forgetting_curves(collected)
+
+
+def _clipped_digits(runs: Sequence[Run]) -> list[Run]:
+    """Averages are 1/t whatever was learnt: single tasks show what was not."""
+    return [run for run in runs if run.dataset == "digits" and run.changes]
 
 
 def _in_the_papers_order(runs: Sequence[Run]) -> list[Run]:
