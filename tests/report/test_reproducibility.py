@@ -518,7 +518,10 @@ def test_what_was_found_is_said_once_all_its_runs_are_there(run_with):
     assert FINDINGS["ablation-n-stm"] not in told(missing=1)
     assert FINDINGS["ablation-n-stm"] not in told(missing=0, found=())
     readings = {"ablation-tdigits"}  # docs/decisions/tdigits.md says what follows from it
-    claims = {name for name in TARGETS if name.startswith("ablation-")} | {"figure-revision"}
+    claims = {name for name in TARGETS if name.startswith("ablation-")} | {
+        "figure-revision",
+        "figure-tdigits",
+    }
     assert FINDINGS.keys() | readings == claims
     again = Section("figure-revision", "tasks again", results, 0, ())
     assert FINDINGS["figure-revision"] in render([again], list(results), [], "")
