@@ -610,6 +610,22 @@ def test_every_reading_of_tdigits_has_its_line():
     assert settings == set(READINGS)
 
 
+def test_clipped_runs_stand_beside_exact_ones_and_the_papers(run_with):
+    """By hand: of ten classes four are never learnt, so that of the first nine five are forgotten, −5/9."""
+    some = np.diag([1.0] * 5 + [0.0] * 4 + [1.0])
+    runs = [
+        run_with("digits", "nn", 0, np.eye(10)),
+        run_with("digits", "nn", 0, some, changes={"clip_probability": 1e-7}),
+    ]
+    text = DETAILS["ablation-clipping"](Shelf(tuple(runs)))
+    row = next(line for line in text.splitlines() if line.startswith("| NN, Digits |"))
+    assert row.strip("| ").split(" | ")[1:] == [
+        ".100 (1)", "**.100 (1)**", ".100; single run, close",
+        "−1.000 (1)", "**−.556 (1)**", "−.778; single run, higher", "4.0",
+    ]  # fmt: skip
+    assert "| PPR, Hindi | – | **–** | .134; not run yet |" in text
+
+
 def test_how_equal_the_times_of_the_dual_memory_and_of_dgr_were(run_with):
     dual = run_with("digits", "dgdmn", 0, square(1.0, [0.8] * 10), seconds=100.0)
     same, other = (

@@ -35,20 +35,14 @@ def _digits(*variants: Mapping[str, Any], algorithms: tuple[str, ...] = ("dgdmn"
     return tuple(run_of("digits", name, **options) for name in algorithms for options in variants)
 
 
-def _both_losses(datasets: Iterable[str], algorithms: Iterable[str]) -> tuple[RunSpec, ...]:
-    names = tuple(algorithms)
-    ways: tuple[dict[str, Any], ...] = ({}, CLIPPED)
-    return tuple(run_of(dataset, name, **how) for dataset in datasets for name in names for how in ways)
-
-
 TEN_CLASSES: dict[str, Any] = {"tdigits": "ten", "n_classes": 10}
 """TDigits as the paper's curves suggest it (docs/decisions/tdigits.md)."""
 
 SMALLER: dict[str, Any] = {"sttm_generator_layers": (128, 64), "sttm_latent": 16}
 """Digits' task memories. TDigits' readings were compared with them, before larger ones were found to be better."""
 
-CLIPPED: dict[str, Any] = {"clip_probability": 1e-7}
-"""Cross-entropy as Keras of 2017 had it (docs/decisions/clipped-probabilities.md)."""
+_LOSSES: tuple[dict[str, Any], ...] = ({}, {"clip_probability": 1e-7})
+"""Cross-entropy, and as Keras of 2017 had it (docs/decisions/clipped-probabilities.md)."""
 
 _TABLE = _grid(DATASETS, TABLE)
 _JOINT_MEMORY = run_of("digits", "dgr", together=True)
@@ -145,9 +139,11 @@ TARGETS: dict[str, Target] = {
         Target(
             "ablation-clipping",
             "classes that were never learnt: probabilities clipped in the loss, as Keras of 2017 did, or not",
-            (
-                *_both_losses(("digits", "shapes", "hindi"), ("nn", "dropnn", "ppr", "ewc")),
-                *_both_losses(("digits",), ("dgdmn",)),
+            tuple(
+                run_of(dataset, name, **how)
+                for dataset in ("digits", "shapes", "hindi")
+                for name in TABLE[:4]
+                for how in _LOSSES
             ),
         ),
         *BEYOND,
