@@ -53,7 +53,7 @@ def test_clipped_cross_entropy_by_hand():
 
 @pytest.mark.parametrize("clip", [0.0, 1e-7])
 def test_a_class_made_too_improbable_is_learnt_by_exact_cross_entropy_alone(clip):
-    """What happened to the paper's networks: a long first task, then another class."""
+    """What probably happened to the paper's networks: a class is met when it is all but ruled out."""
     network = classifier(n_classes=2, clip_probability=clip, schedule=Schedule(epochs=200, batch_size=8))
     first, second = inputs(8, 3), inputs(8, 3) + 2
     with torch.no_grad():

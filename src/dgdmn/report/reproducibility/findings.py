@@ -52,7 +52,8 @@ FINDINGS = {
         'Asserted: networks saturate, "unable to recover from it", PPR most (section 4.1). Found: so, if the loss '
         "clips probabilities as Keras of 2017 did ([how](docs/decisions/clipped-probabilities.md)): then ours, too, "
         "never learns some of the classes of Digits and Shapes, PPR most, about as many as the paper's. With exact "
-        "cross-entropy every class is learnt. So it is a property of that loss, not of the algorithms. On Hindi the "
+        "cross-entropy every class is learnt. So in ours it is the loss, not the algorithms; which loss the paper had "
+        "it does not say. On Hindi the "
         "two agree for all but PPR, which with clipping learns fewer than the paper's; that its BWT is higher is no "
         "merit, and our verdict, which looks one way only, does not tell."
     ),

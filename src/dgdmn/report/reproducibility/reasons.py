@@ -13,8 +13,8 @@ Key = tuple[str, str, str]
 _SATURATED = (
     "With one class a task the accuracy is 1/T whatever happens, and BWT only says how many tasks were learnt at "
     "all: the paper's network never learnt some of them (section 4.1 calls it saturation of the softmax bias), "
-    "ours learns each and then forgets it. The higher BWT is not better. The reason is in the loss: with probabilities "
-    "clipped as Keras of 2017 did, ours does not learn them either (`ablation-clipping`)."
+    "ours learns each and then forgets it. The higher BWT is not better. The likely reason is the loss: with "
+    "probabilities clipped as Keras of 2017 did, ours does not learn some either (`ablation-clipping`)."
 )
 
 _EWC = (
