@@ -1,0 +1,251 @@
+"""Collected runs: a few kilobytes of each finished run, loaded once and found by run key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from dgdmn import metrics
+from dgdmn.config import override, resolve
+from dgdmn.core.files import json_bytes, os_errors, read_json, write_atomic
+from dgdmn.report.artifacts import dream_quality, read_dreams
+from dgdmn.report.load import EXTRA, Run, load_runs
+from dgdmn.runs.spec import RunSpec
+
+COPIED = ("summary.json", "accuracy.csv", "accuracy_ltm.csv", "config.json")
+"""Files copied as they are. config.json comes last: a directory without it is no result."""
+CURVES = {
+    "noise": ("noise", "noise_accuracy_unclipped"),
+    "clipped": ("noise", "noise_accuracy"),
+    "occlusion": ("occlusion", "occlusion_accuracy"),
+}
+"""Arrays of the artifact `resilience`: strengths and accuracies."""
+LEARNED = 0.5
+"""A task counts as learned if its accuracy right after training is at least this."""
+
+Measure = Callable[[Run], float]
+
+
+def spec_of(
+    stream: str,
+    algorithm: str,
+    preset: str = "paper",
+    *,
+    revise: tuple[int, ...] = (),
+    together: bool = False,
+    **changes: Any,
+) -> RunSpec:
+    """A run with seed 0 and one thread, given by its preset and changed options.
+
+    >>> spec_of("digits", "dgdmn", n_stm=5).name
+    'digits-dgdmn-paper-n_stm-5-seed0'
+    """
+    options = override(resolve(preset, stream), changes)
+    return RunSpec(stream, algorithm, preset, options, revise=revise, together=together)
+
+
+@dataclass(frozen=True)
+class Results:
+    """All collected runs: one table with a row per run, by key."""
+
+    by_key: Mapping[str, Run]
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """Every seed that any run has."""
+        return tuple(sorted({run.seed for run in self.by_key.values()}))
+
+    @cached_property
+    def _found(self) -> dict[RunSpec, tuple[Run, ...]]:
+        return {}
+
+    def find(self, spec: RunSpec) -> tuple[Run, ...]:
+        """The runs of this computation with any seed, by seed."""
+        if spec not in self._found:
+            keys = [replace(spec, seed=seed).key for seed in self.seeds]
+            self._found[spec] = tuple(self.by_key[key] for key in keys if key in self.by_key)
+        return self._found[spec]
+
+    def values(self, spec: RunSpec, measure: Measure) -> list[float]:
+        """A number of each seed that has it."""
+        return finite(map(measure, self.find(spec)))
+
+
+def load_results(directory: Path) -> tuple[Results, list[str]]:
+    """Every collected run, and one line for each that cannot be used."""
+    runs, problems = load_runs(path.parent for path in sorted(directory.glob("*/config.json")))
+    lines = [
+        f"cannot use {directory / one.name}: {one.reason}; collect it again" for one in problems
+    ]
+    lines += [
+        f"cannot use {run.directory}: it has not ended; remove it"
+        for run in runs
+        if not run.complete
+    ]
+    return Results({run.key: run for run in runs if run.complete}), lines
+
+
+def finite(numbers: Iterable[float]) -> list[float]:
+    """The numbers that are known."""
+    return [number for number in numbers if math.isfinite(number)]
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """Their mean, NaN of none."""
+    return fmean(numbers) if numbers else math.nan
+
+
+# Measures of one run
+
+
+def average_curve(run: Run, last: int) -> list[float]:
+    """Mean accuracy on the `last` tasks seen, after each task."""
+    return [float(value) for value in metrics.last_k(run.accuracy, last, run.columns)]
+
+
+def newest(run: Run) -> float:
+    """Accuracy at the end on the newest quarter of the tasks; NaN if all came together."""
+    return math.nan if run.together else average_curve(run, max(1, len(run.tasks) // 4))[-1]
+
+
+def at_first(run: Run) -> dict[str, float]:
+    """Accuracy on each task right after it was learned for the first time."""
+    first = {column: run.columns.index(column) for column in dict.fromkeys(run.columns)}
+    return {run.tasks[column]: float(run.accuracy[row, column]) for column, row in first.items()}
+
+
+def not_learned(run: Run) -> float:
+    """Number of tasks that were not learned; NaN if all came together."""
+    return math.nan if run.together else float(sum(one < LEARNED for one in at_first(run).values()))
+
+
+def under(run: Run, kind: str, strength: float) -> float:
+    """Accuracy under `noise`, `clipped` noise or `occlusion` of a strength; NaN if not measured."""
+    known, (x, y) = run.extra.get("resilience") or {}, CURVES[kind]
+    return dict(zip(known.get(x, ()), known.get(y, ()), strict=False)).get(strength, math.nan)
+
+
+def _share(run: Run, part: str, whole: str) -> float:
+    counts = run.extra.get("recognized") or {}
+    return counts[part] / counts[whole] if counts.get(whole) else math.nan
+
+
+MEASURES: dict[str, Measure] = {
+    "acc": lambda run: run.acc,
+    "bwt": lambda run: run.bwt,
+    "last10": lambda run: average_curve(run, 10)[-1],
+    "newest": newest,
+    "not_learned": not_learned,
+    "noise": lambda run: under(run, "noise", 0.3),
+    "clipped": lambda run: under(run, "clipped", 0.3),
+    "occlusion": lambda run: under(run, "occlusion", 0.28),
+    "purity": lambda run: (run.extra.get("dreams") or [{}])[-1].get("purity") or math.nan,
+    "right": lambda run: _share(run, "answered_by_the_right_memory", "met"),
+    "unknown": lambda run: _share(run, "marked_unknown", "not_met"),
+}
+"""What a table or a page can ask of a run, by name."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Training times of groups of runs that are compared."""
+
+    groups: tuple[list[float], ...]
+    clock: str
+    comparable: bool
+    """Whether all groups have the same seeds on the same machine."""
+
+
+def training_times(*groups: Sequence[Run]) -> Times:
+    """Seconds of learning and sleeping, of the seeds that all groups have on one machine.
+
+    Processor time, because the cores were shared; wall clock if not all groups recorded it. Without
+    common seeds, the wall clock of every run.
+    """
+    for clock, name in (("processor", "train_cpu_seconds"), ("wall clock", "train_seconds")):
+        timed = [
+            {
+                (run.seed, run.machine): run.number(name)
+                for run in group
+                if math.isfinite(run.number(name))
+            }
+            for group in groups
+        ]
+        if common := sorted(set.intersection(*map(set, timed))):
+            return Times(tuple([times[key] for key in common] for times in timed), clock, True)
+    walls = tuple(finite(run.number("train_seconds") for run in group) for group in groups)
+    return Times(walls, "wall clock", False)
+
+
+# Collecting
+
+
+def collect(run: Run, directory: Path) -> Path:
+    """Copy the small files of a finished run and summarize its events and artifacts in extra.json."""
+    place, summary = directory / run.name, summarize(run)
+    measured = (place / EXTRA).exists() and read_json(place / EXTRA).get("resilience")
+    if measured and not summary["resilience"]:
+        return place  # collected before, from a directory that still had its artifacts
+    with os_errors("write", place):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / COPIED[-1]).unlink(
+            missing_ok=True
+        )  # a kill from here on leaves no result, not a mixture
+    write_atomic(place / EXTRA, json_bytes(summary, indent=1))
+    for name in COPIED:
+        source = run.directory / name
+        if source.exists():
+            with os_errors("read", source):
+                content = source.read_bytes()
+            write_atomic(place / name, content)
+    return place
+
+
+def summarize(run: Run) -> dict[str, Any]:
+    """The small facts in a run's events and artifacts."""
+    if run.extra:  # collected before
+        return dict(run.extra)
+    resilience = run.record.artifact("resilience") if "resilience" in run.artifacts else {}
+    names = dict.fromkeys(name for pair in CURVES.values() for name in pair)
+    return {
+        "trained": [round(seconds, 3) for seconds in run.timeline.trained],
+        "sleeps": list(run.timeline.sleeps),
+        "phases": {name: round(seconds, 3) for name, seconds in run.timeline.seconds.items()},
+        "dreams": [
+            {"step": step, "purity": purity, "balance": balance}
+            for step, (purity, balance) in dream_quality(run, read_dreams(run)[0]).items()
+        ],
+        "resilience": {name: resilience[name].tolist() for name in names if name in resilience},
+        "recognized": _recognized(run),
+    }
+
+
+def _recognized(run: Run) -> dict[str, Any] | None:
+    """How often the right memory answered for known tasks, and new tasks were marked as unknown."""
+    if not run.timeline.recognized:
+        return None
+    right, unknown = list[bool](), list[bool]()
+    for event in run.timeline.recognized:
+        step = int(event["step"])
+        met = [run.tasks[column] for column in run.columns[:step]]
+        slept = max((one for one in run.timeline.sleeps if one <= step), default=0)
+        task_memories = [name for name in event["memories"] if name != "long-term memory"]
+        awake = dict(zip(dict.fromkeys(met[slept:]), task_memories, strict=False))
+        answered, known = event["answered_by"], event["known"]
+        right += [
+            answered[task] == awake.get(task, "long-term memory") for task in dict.fromkeys(met)
+        ]
+        unknown += [share < 0.5 for task, share in known.items() if task not in met]
+    fields = ("kind", "step", "memories", "losses", "answered_by", "known")
+    return {
+        "met": len(right),
+        "answered_by_the_right_memory": sum(right),
+        "not_met": len(unknown),
+        "marked_unknown": sum(unknown),
+        "events": [{name: event.get(name) for name in fields} for event in run.timeline.recognized],
+    }
