@@ -1,18 +1,18 @@
-"""A generator of your own: a dual memory that dreams with principal components instead of a VAE.
+"""Your own generator: a dual memory that generates samples with PCA instead of a VAE.
 
-Run it with `python examples/own_generator.py`; it takes a few seconds and needs no download.
+python examples/own_generator.py
 """
 
 import numpy as np
 import torch
 
-import dgdmn
-from dgdmn.events import EpochDone
+from dgdmn import DGDMN
+from dgdmn.core.events import EpochDone
 from dgdmn.streams import load
 
 
-class Principal(torch.nn.Module):
-    """Inputs are a mean plus a few directions; a dream draws its coordinates from a Gaussian."""
+class PCAGenerator(torch.nn.Module):
+    """Model inputs as a mean plus k principal directions with Gaussian coordinates."""
 
     def __init__(self, shape, role, rng):  # noqa: ARG002 (nothing here is random)
         super().__init__()
@@ -22,14 +22,14 @@ class Principal(torch.nn.Module):
         self.register_buffer("directions", torch.zeros(self.k, d))
         self.register_buffer("spread", torch.zeros(self.k))
 
-    def fit(self, x, rng, listen):  # noqa: ARG002
-        """Old samples come back as dreams among the new, so one singular value decomposition is all."""
+    def fit(self, x, rng, callback):  # noqa: ARG002
+        """Fit to x, which contains the memory's own dreams of old tasks."""
         self.mean = x.mean(dim=0)
         _, values, directions = torch.linalg.svd(x - self.mean, full_matrices=False)
         k = min(self.k, len(values))
         self.directions = torch.cat([directions[:k], torch.zeros(self.k - k, x.shape[1])])
         self.spread = torch.cat([values[:k] / len(x) ** 0.5, torch.zeros(self.k - k)])
-        listen(EpochDone("generator", 1, 1, len(x), float(self.reconstruction_loss(x).mean())))
+        callback(EpochDone("generator", 1, 1, len(x), float(self.reconstruction_loss(x).mean())))
 
     def sample(self, n, rng):
         z = torch.randn(n, self.k, generator=rng) * self.spread
@@ -44,13 +44,11 @@ class Principal(torch.nn.Module):
 
 def main():
     stream = load("embedded")
-    memory = dgdmn.DGDMN(generator=Principal, n_stm=5, min_steps=200, random_state=0)
+    memory = DGDMN(generator=PCAGenerator, n_stm=5, min_steps=200, random_state=0)
     for task in stream:
         memory.partial_fit(task.train.x, task.train.y, classes=stream.classes, task=task.name)
-    right = [memory.predict_long_term(task.test.x) == task.test.y for task in stream]
-    print(
-        f"accuracy after {len(stream)} tasks, dreaming with principal components: {np.concatenate(right).mean():.3f}"
-    )
+    correct = [memory.predict_long_term(task.test.x) == task.test.y for task in stream]
+    print(f"accuracy after {len(stream)} tasks with PCA: {np.concatenate(correct).mean():.3f}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Watch a memory learn four digits, fall asleep twice, and dream.
+"""Watch a memory learn four digits, sleep twice and dream.
 
-The digits come with scikit-learn, so nothing is fetched. The core is silent; `listen` is told of each
-epoch, replay and sleep, and here it prints the sleeps.
+The digits come with scikit-learn. The core prints nothing; it calls `callback` after each epoch,
+replay and sleep, and this callback prints the sleeps.
 
     python examples/watch_it_sleep.py
 """
@@ -9,48 +9,47 @@ epoch, replay and sleep, and here it prints the sleeps.
 import numpy as np
 
 from dgdmn import DGDMN
-from dgdmn.events import Replayed, SleepBegan
+from dgdmn.core.events import Replayed, SleepStarted
 from dgdmn.streams import load
 
-INK = " .:-=+*#%@"
+GRAYS = " .:-=+*#%@"
 
 
-def hear(event):
-    if isinstance(event, SleepBegan):
-        print(f"   falls asleep with {len(event.tasks)} tasks and dreams {event.dreams} samples of them")
+def print_sleep(event):
+    if isinstance(event, SleepStarted):
+        print(f"   sleep: consolidate the tasks {', '.join(event.tasks)}")
     if isinstance(event, Replayed) and event.memory == "ltm":
-        print(f"   consolidates these and {event.n_gen} dreams of its own past, by class {event.dreamt}")
+        print(f"   train on {event.n_tasks} dreams of these tasks and {event.n_gen} of the past")
 
 
-def drawn(images):
-    """Images (n, 28, 28) side by side as text, every second row and column."""
-    level = (images[:, ::2, ::2] * (len(INK) - 1)).round().astype(int)
-    return "\n".join("  ".join("".join(INK[v] for v in row) for row in rows) for rows in level.swapaxes(0, 1))
+def to_text(images):
+    """Draw images (n, 28, 28) side by side as text, using every second pixel."""
+    level = (images[:, ::2, ::2] * (len(GRAYS) - 1)).round().astype(int)
+    lines = level.swapaxes(0, 1)
+    return "\n".join("  ".join("".join(GRAYS[v] for v in row) for row in line) for line in lines)
 
 
 def main():
     stream = load("embedded")[:4]
-    small = {
-        "generator_layers": (128, 64),
-        "latent": 8,
-        "batch_size": 32,
-        "min_steps": 150,
-        "generator_epochs": 15,
-    }
-    memory = DGDMN("paper/embedded", n_stm=2, **small, random_state=0, listen=hear)
+    small = {"generator_layers": (128, 64), "latent_dim": 8, "batch_size": 32}
+    short = {"min_steps": 150, "generator_epochs": 15}
+    memory = DGDMN("paper/embedded", **small, **short, random_state=0, callback=print_sleep)
     for task in stream:
-        print(f"learns digit {task.name} from {len(task.train)} samples")
+        print(f"learn digit {task.name} from {len(task.train)} samples")
         memory.partial_fit(task.train.x, task.train.y, task=task.name)
         seen = stream[: int(task.name) + 1]
-        right = [np.mean(memory.predict(t.test.x, task=t.name) == t.test.y) for t in seen]
-        held = ", ".join(memory.awake_tasks()) or "nothing"
-        print(f"   accuracy on 0 to {task.name}: {' '.join(f'{r:.2f}' for r in right)}; awake: {held}\n")
+        correct = [np.mean(memory.predict(t.test.x, task=t.name) == t.test.y) for t in seen]
+        awake = ", ".join(memory.awake_tasks()) or "none"
+        print(
+            f"   accuracy: {' '.join(f'{value:.2f}' for value in correct)}; awake tasks: {awake}\n"
+        )
 
     dreams, labels = memory.sample(200, random_state=0)
-    surest = memory.predict_proba(dreams).argmax(axis=0)  # for each class the dream it is most sure of
-    chosen = [surest[digit] for digit in np.unique(labels)]
-    print("dreams of the long-term memory, the one of each digit that it is most sure of")
-    print(drawn(dreams[chosen]))
+    best = memory.predict_proba(dreams).argmax(
+        axis=0
+    )  # for each class the dream it is most sure of
+    print("one dream of each digit")
+    print(to_text(dreams[[best[digit] for digit in np.unique(labels)]]))
 
 
 if __name__ == "__main__":
