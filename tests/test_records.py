@@ -1,4 +1,4 @@
-"""The run directory with real files: round trips, torn ends, resuming, full disks."""
+"""The run directory on a real disk: round trips, torn lines, resuming, full disks."""
 
 import csv
 import errno
@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dgdmn.errors import DgdmnError, UsageError
+from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.metrics import bwt
-from dgdmn.records import RunRecord, RunWriter, run_name
+from dgdmn.config import resolve, to_dict
+from dgdmn.records import RunRecord, RunWriter, find_runs, read_status, run_key
 
 TASKS = ["zero", 'a "quoted", name', "क"]
-CONFIG = {"dataset": "digits", "tasks": TASKS}
+CONFIG = {"format": 2, "key": "k0", "stream": "digits", "tasks": TASKS}
 ROWS = [[0.1 + 0.2, math.nan, 1 / 3], [0.5, 1.0, 0.0], [0.25, 2**-1074, 0.75]]
 
 
@@ -30,7 +31,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def writer(directory):
-    """A run that has learnt three tasks."""
+    """A run that has learned three tasks."""
     writer = RunWriter(directory, CONFIG)
     for name, values in zip(TASKS, ROWS, strict=True):
         writer.event("task_learned", task=name)
@@ -51,10 +52,55 @@ def no_temporaries(directory):
     return [path for path in directory.rglob("*") if ".tmp" in path.name] == []
 
 
-def test_run_name():
-    assert run_name("digits", "dgdmn-recog", "paper", 3) == "digits-dgdmn-recog-paper-seed3"
-    with pytest.raises(UsageError, match=r"dataset is '\.\./digits'"):
-        run_name("../digits", "dgdmn", "paper", 0)
+def run_config(**changes):
+    options = to_dict(resolve("paper", "digits")) | changes.pop("options", {})
+    config = {
+        "stream": "digits",
+        "algorithm": "dgr",
+        "preset": "paper",
+        "seed": 0,
+        "options": options,
+    }
+    return config | {"evaluate_on": "test", "revise": [], "together": False} | changes
+
+
+def test_key_depends_on_everything_that_decides_the_numbers_and_on_nothing_else():
+    key = run_key(run_config())
+    assert run_key(run_config(preset="best", threads=4, device="cuda")) == key
+    unused = {"options": {"n_stm": 7, "sttm_latent_dim": 3}}
+    assert run_key(run_config(**unused)) == key, "DGR has no short-term memory"
+    assert run_key(run_config(algorithm="dgdmn", **unused)) != run_key(
+        run_config(algorithm="dgdmn")
+    )
+    others = [{"stream": "hindi"}, {"algorithm": "nn"}, {"seed": 1}, {"evaluate_on": "validation"}]
+    others += [{"revise": [1]}, {"together": True}, {"options": {"kappa": 0.1}}]
+    assert len({run_key(run_config(**other)) for other in others} | {key}) == len(others) + 1
+
+
+def test_runs_are_found_by_key(tmp_path):
+    for name, key in {"a": "k1", "b": "k2", "c": "k2", "d": "k2"}.items():
+        writer = RunWriter(tmp_path / name, CONFIG | {"key": key})
+        if name == "c":
+            writer.summary({})
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.json").write_text('{"key": "k3"}')
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "config.json").write_text('{"format": 2, "key"')
+    assert find_runs(tmp_path) == {"k1": tmp_path / "a", "k2": tmp_path / "c"}
+    assert find_runs(tmp_path / "absent") == {}
+
+
+def test_status_is_replaced_and_a_damaged_one_is_none(writer, directory):
+    assert read_status(directory) is None
+    writer.status("loading", share=0.0)
+    writer.status("learning", share=0.5, acc=math.nan)
+    status = read_status(directory)
+    assert abs(datetime.fromisoformat(status.pop("heartbeat")) - datetime.now(UTC)).seconds < 5
+    assert status == {"phase": "learning", "share": 0.5, "acc": None}
+    assert no_temporaries(directory)
+    cut(directory / "status.json", 5)
+    assert read_status(directory) is None
+    assert not RunRecord.read(directory).complete
 
 
 def test_what_is_written_is_read(writer, directory):
@@ -92,7 +138,12 @@ def test_a_run_that_has_just_begun(directory):
     RunWriter(directory, CONFIG)
     record = RunRecord.read(directory)
     assert record.accuracy.shape == (0, 3)
-    assert (record.accuracy_ltm, record.summary, record.events, record.order) == (None, None, [], ())
+    assert (record.accuracy_ltm, record.summary, record.events, record.order) == (
+        None,
+        None,
+        [],
+        (),
+    )
     assert not record.complete
 
 
@@ -118,12 +169,12 @@ def test_events_carry_their_time(directory):
 
 def test_numpy_and_dataclasses_become_plain_json(directory):
     @dataclass(frozen=True)
-    class Preset:
+    class Config:
         kappa: float = 0.05
         layers: tuple[int, ...] = (400, 200)
 
     values = {
-        "preset": Preset(),
+        "preset": Config(),
         "count": np.int64(3),
         "loss": np.float64("nan"),
         "bound": -math.inf,
@@ -147,42 +198,42 @@ def test_numpy_and_dataclasses_become_plain_json(directory):
         "odd": "\udc80",
         "7": None,
     }
-    with pytest.raises(UsageError, match="cannot record"):
+    with pytest.raises(UsageError, match="cannot save"):
         RunWriter(directory / "other", {**CONFIG, "loss": {1, 2}})
     assert not (directory / "other").exists()
 
 
-def test_artefacts(writer, directory):
+def test_artifacts(writer, directory):
     dreams = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    path = writer.artefact("dreams-1", x=dreams, name=np.array(["a"]))
-    assert path == directory / "artefacts" / "dreams-1.npz"
-    writer.artefact("blank", x=np.zeros(2))
-    (directory / "artefacts" / ".half.npz.tmp").touch()
+    path = writer.artifact("dreams-1", x=dreams, name=np.array(["a"]))
+    assert path == directory / "artifacts" / "dreams-1.npz"
+    writer.artifact("blank", x=np.zeros(2))
+    (directory / "artifacts" / ".half.npz.tmp").touch()
     record = RunRecord.read(directory)
-    assert record.artefacts == ("blank", "dreams-1")
-    read = record.artefact("dreams-1")
+    assert record.artifacts == ("blank", "dreams-1")
+    read = record.artifact("dreams-1")
     assert read["x"].dtype == np.uint8
     assert same(read["x"], dreams)
     assert read["name"].tolist() == ["a"]
 
 
-def test_artefacts_that_cannot_be(writer, directory):
+def test_artifacts_that_cannot_be(writer, directory):
     for call, message in [
-        (lambda: writer.artefact("../config", x=[1]), "artefact is '../config'"),
-        (lambda: writer.artefact("a", x=np.array([{}])), "nothing is pickled"),
-        (lambda: writer.artefact("a", file=[1]), "'file' is numpy's own"),
-        (lambda: RunRecord.read(directory).artefact("a"), "artefact 'a' is not in"),
+        (lambda: writer.artifact("../config", x=[1]), "artifact is '../config'"),
+        (lambda: writer.artifact("a", x=np.array([{}])), "pickled data is not supported"),
+        (lambda: writer.artifact("a", file=[1]), "'file' is reserved by numpy"),
+        (lambda: RunRecord.read(directory).artifact("a"), "artifact 'a' is not in"),
     ]:
         with pytest.raises(UsageError, match=message):
             call()
-    assert RunRecord.read(directory).artefacts == ()
+    assert RunRecord.read(directory).artifacts == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half", b"not an archive"])
-def test_a_damaged_artefact_is_an_error(writer, directory, content):
-    writer.artefact("a", x=[1]).write_bytes(content)
+def test_a_damaged_artifact_is_an_error(writer, directory, content):
+    writer.artifact("a", x=[1]).write_bytes(content)
     with pytest.raises(DgdmnError, match=r"a\.npz is damaged"):
-        RunRecord.read(directory).artefact("a")
+        RunRecord.read(directory).artifact("a")
 
 
 @pytest.mark.parametrize("count", [1, 3, 6, 20])
@@ -291,7 +342,7 @@ def test_resuming_after_rows_that_are_not_there(writer, directory, steps):
 
 def test_a_new_run_does_not_write_over_an_old_one(writer, directory):
     with pytest.raises(UsageError, match="already holds a run"):
-        RunWriter(directory, {"tasks": ["other"]})
+        RunWriter(directory, CONFIG | {"tasks": ["other"]})
     assert RunRecord.read(directory).config == CONFIG
 
 
@@ -306,12 +357,12 @@ def test_a_new_run_does_not_write_over_an_old_one(writer, directory):
         (["a\r"], "without line breaks"),
         ([""], "without line breaks"),
         (["\udc80"], "without line breaks"),
-        ([3], "task name 3"),
+        ([3], "task name is 3"),
     ],
 )
 def test_task_names_are_checked(directory, tasks, message):
     with pytest.raises(UsageError, match=message) as caught:
-        RunWriter(directory, {"tasks": tasks})
+        RunWriter(directory, CONFIG | {"tasks": tasks})
     assert "\n" not in str(caught.value)
     assert not directory.exists()
 
@@ -322,13 +373,13 @@ def test_task_names_are_checked(directory, tasks, message):
         (
             ("accuracies", "zero", [0, 0, 0]),
             None,
-            "matrix is 'accuracies': choose one of accuracy, accuracy_ltm",
+            "matrix is 'accuracies'; it must be one of accuracy, accuracy_ltm",
         ),
         (("accuracy", "nine", [0, 0, 0]), None, "after is 'nine'"),
-        (("accuracy", "zero", [0, 0]), None, "row has 2 values: give one for each of 3"),
+        (("accuracy", "zero", [0, 0]), None, "row has 2 values; give one for each of 3"),
         (("accuracy", "zero", [0, 0, 1.5]), None, "row holds 1.5"),
         (("accuracy", "zero", [0, -0.5, 0]), None, "row holds -0.5"),
-        (("accuracy", "zero", [0, 0, 0]), 5, "step is 5: the next row of accuracy is 4"),
+        (("accuracy", "zero", [0, 0, 0]), 5, "step is 5; it must be 1 to 4 for accuracy"),
         (("accuracy", "zero", [0, 0, 0]), 0, "step is 0"),
     ],
 )
@@ -343,14 +394,32 @@ def test_wrong_rows_are_refused(writer, directory, arguments, step, message):
     [
         ("accuracy.csv", "step,after,one\n", "header does not name the tasks"),
         ("accuracy.csv", 'step,after,zero,"a ""quoted"", name",क\n1,zero,x,0,0\n', "line 2 is not"),
-        ("accuracy.csv", 'step,after,zero,"a ""quoted"", name",क\n1,zero,0,0\n', "line 2 does not fit"),
-        ("accuracy.csv", 'step,after,zero,"a ""quoted"", name",क\n1,nine,0,0,0\n', "line 2 does not fit"),
-        ("accuracy.csv", 'step,after,zero,"a ""quoted"", name",क\n2,zero,0,0,0\n', "a row is missing"),
-        ("accuracy_ltm.csv", 'step,after,zero,"a ""quoted"", name",क\n0,zero,0,0,0\n', "line 2 does not fit"),
+        (
+            "accuracy.csv",
+            'step,after,zero,"a ""quoted"", name",क\n1,zero,0,0\n',
+            "line 2 does not fit",
+        ),
+        (
+            "accuracy.csv",
+            'step,after,zero,"a ""quoted"", name",क\n1,nine,0,0,0\n',
+            "line 2 does not fit",
+        ),
+        (
+            "accuracy.csv",
+            'step,after,zero,"a ""quoted"", name",क\n2,zero,0,0,0\n',
+            "a row is missing",
+        ),
+        (
+            "accuracy_ltm.csv",
+            'step,after,zero,"a ""quoted"", name",क\n0,zero,0,0,0\n',
+            "line 2 does not fit",
+        ),
         ("events.jsonl", '{"kind": "a"}\n{"ki\n{"kind": "b"}\n', "line 2 is not a JSON object"),
         ("summary.json", '{"done": tr', "summary.json is damaged"),
         ("summary.json", "[]", "not a JSON object"),
-        ("config.json", "{}", "is not a run's"),
+        ("config.json", "{}", "run format is None, this version reads 2; run it again"),
+        ("config.json", '{"format": 2, "key": "k"}', '\\["tasks"\\] is missing'),
+        ("config.json", '{"format": 2, "tasks": ["a"]}', "key is None"),
         ("config.json", "{", "config.json is damaged"),
     ],
 )
@@ -374,7 +443,9 @@ def test_a_directory_that_is_not_a_run(tmp_path):
 @pytest.mark.parametrize("below", ["", "deeper"])
 def test_a_directory_that_cannot_be_made(tmp_path, below):
     (tmp_path / "runs").write_text("a file")
-    with pytest.raises(DgdmnError, match=r"cannot write .*runs.* choose another directory") as caught:
+    with pytest.raises(
+        DgdmnError, match=r"cannot write .*runs.* choose another directory"
+    ) as caught:
         RunWriter(tmp_path / "runs" / below, CONFIG)
     assert "\n" not in str(caught.value)
     assert (tmp_path / "runs").read_text() == "a file"
@@ -391,10 +462,12 @@ def test_a_directory_that_has_gone(writer, directory):
     [
         ("accuracy.csv", lambda writer: writer.row("accuracy", "zero", [0.5, 0.5, 0.5])),
         ("summary.json", lambda writer: writer.summary({"acc": 1.0})),
-        ("artefacts/a.npz", lambda writer: writer.artefact("a", x=[1, 2])),
+        ("artifacts/a.npz", lambda writer: writer.artifact("a", x=[1, 2])),
     ],
 )
-def test_a_full_disk_is_named_and_leaves_the_run_as_it_was(writer, directory, monkeypatch, path, write):
+def test_a_full_disk_is_named_and_leaves_the_run_as_it_was(
+    writer, directory, monkeypatch, path, write
+):
     writer.summary({"acc": 0.5})
 
     def full(_):
@@ -410,7 +483,7 @@ def test_a_full_disk_is_named_and_leaves_the_run_as_it_was(writer, directory, mo
     record = RunRecord.read(directory)
     assert same(record.accuracy, ROWS)
     assert record.summary == {"done": True, "acc": 0.5}
-    assert record.artefacts == ()
+    assert record.artifacts == ()
     assert no_temporaries(directory)
     write(writer)
     assert (directory / path).exists()

@@ -1,0 +1,436 @@
+"""The run directory: the contract between training and everything that reads results. No torch in here.
+
+    config.json       what was run: enough to run it again; config["tasks"] names the matrix columns
+    events.jsonl      one JSON object per line: kind, time (UTC), seconds since the start, own fields
+    accuracy.csv      step, after, one column per task: the row recorded when `step` tasks were learned
+    accuracy_ltm.csv  the same for the long-term memory alone; absent if the algorithm has none
+    summary.json      the results, written last; "done": true marks the run as complete
+    status.json       what the run does now: phase, share of the work, time left, process, heartbeat
+    artifacts/        compressed npz files
+    .lock             held by the process that writes
+
+A csv cell holds `repr` of the float, which keeps every bit; NaN is an empty cell. If several rows have the
+same step, the last one counts: a stream that ends with tasks awake records its last step before and after
+the final sleep. In JSON, NaN and the infinities become null. A kill can leave a torn last line (a csv row
+without a line break, an event that is not complete JSON). The reader ignores it, `RunWriter.resume`
+removes it.
+"""
+
+import csv
+import io
+import json
+import math
+import re
+import time
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dgdmn.config import key_of
+from dgdmn.config.registry import algorithm_info
+from dgdmn.core import files
+from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.core.files import json_bytes, os_errors, read_json
+from dgdmn.core.text import join_names
+
+FORMAT = 2
+MatrixName = Literal["accuracy", "accuracy_ltm"]
+MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
+CONFIG, EVENTS, SUMMARY, STATUS = "config.json", "events.jsonl", "summary.json", "status.json"
+ARTIFACTS = "artifacts"
+FILES = (CONFIG, EVENTS, SUMMARY, *(f"{matrix}.csv" for matrix in MATRICES))
+
+Phase = Literal[
+    "loading", "learning", "sleeping", "testing", "finishing", "done", "failed", "stopped"
+]
+"""What a run does, or how it ended."""
+
+
+def run_key(config: Mapping[str, Any]) -> str:
+    """The hash of everything that decides a run's numbers, from its configuration as plain JSON values.
+
+    The preset's name is not part of it. Options that the algorithm does not use are left out.
+    """
+    info = algorithm_info(config["algorithm"])
+    names = ("stream", "algorithm", "seed", "evaluate_on", "revise", "together")
+    used = {name: value for name, value in config["options"].items() if not info.unused(name)}
+    return key_of({**{name: config[name] for name in names}, "options": used})
+
+
+def find_runs(directory: Path) -> dict[str, Path]:
+    """The run directories directly in `directory`, by key; a complete run wins over an incomplete one."""
+    found: dict[str, Path] = {}
+    for path in sorted(Path(directory).glob(f"*/{CONFIG}")):
+        try:
+            config = read_json(path)
+        except DgdmnError:
+            continue
+        key = config.get("key")
+        if config.get("format") != FORMAT or not isinstance(key, str):
+            continue
+        if key not in found or not (found[key] / SUMMARY).exists():
+            found[key] = path.parent
+    return found
+
+
+def read_status(directory: Path) -> dict[str, Any] | None:
+    """The content of status.json, or None if there is none that can be read."""
+    try:
+        return read_json(Path(directory) / STATUS)
+    except DgdmnError:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """The content of a run directory, complete or not."""
+
+    directory: Path
+    name: str  # name of the directory
+    config: dict[str, Any]  # config.json
+    events: list[dict[str, Any]]  # the complete lines of events.jsonl, oldest first
+    task_names: tuple[str, ...]  # the columns of the matrices
+    order: tuple[str, ...]  # the task learned at each row of `accuracy`
+    accuracy: NDArray[np.float64]  # A, (steps, tasks): the last row recorded for each step
+    accuracy_ltm: NDArray[np.float64] | None
+    """The same for the long-term memory alone, NaN where no row was recorded; None if there is none."""
+    summary: dict[str, Any] | None  # summary.json, None until the run ends
+
+    @classmethod
+    def read(cls, directory: Path) -> "RunRecord":
+        """Read a run directory. A torn last line is ignored, other damage is an error."""
+        directory = Path(directory)
+        config = _read_config(directory)
+        tasks = tuple(config["tasks"])
+        rows = _rows_by_step(directory / "accuracy.csv", tasks)
+        if list(rows) != list(range(1, len(rows) + 1)):
+            path = directory / "accuracy.csv"
+            raise DgdmnError(f"{path} has steps {list(rows)}: a row is missing, run it again")
+        ltm = directory / "accuracy_ltm.csv"
+        return cls(
+            directory=directory,
+            name=directory.resolve().name,
+            config=config,
+            events=_read_events(directory / EVENTS),
+            task_names=tasks,
+            order=tuple(row.after for row in rows.values()),
+            accuracy=_stack(rows, len(rows), len(tasks)),
+            # A kill between the two rows of a step leaves one matrix ahead: `accuracy` counts the steps.
+            accuracy_ltm=_stack(_rows_by_step(ltm, tasks), len(rows), len(tasks))
+            if ltm.exists()
+            else None,
+            summary=read_json(directory / SUMMARY) if (directory / SUMMARY).exists() else None,
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run has ended: summary.json exists and says "done": true."""
+        return self.summary is not None and self.summary.get("done") is True
+
+    @property
+    def key(self) -> str:
+        """The run's key, as recorded."""
+        return str(self.config["key"])
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The column that each row learned: the `order` that `dgdmn.metrics` takes."""
+        return tuple(self.task_names.index(name) for name in self.order)
+
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """The names of the artifacts, sorted."""
+        return tuple(sorted(path.stem for path in (self.directory / ARTIFACTS).glob("[!.]*.npz")))
+
+    def artifact(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays of artifacts/<name>.npz."""
+        if name not in self.artifacts:
+            there = join_names(self.artifacts) or "none"
+            raise UsageError(f"artifact {name!r} is not in {self.directory}; there is {there}")
+        path = self.directory / ARTIFACTS / f"{name}.npz"
+        try:
+            with os_errors("read", path):
+                content = io.BytesIO(path.read_bytes())
+            with np.load(content, allow_pickle=False) as arrays:
+                return dict(arrays)
+        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise DgdmnError(f"{path} is damaged: {error}; restore it or run it again") from error
+
+
+class RunWriter:
+    """Writes one run directory. Every call leaves it readable, whatever happens next."""
+
+    def __init__(self, directory: Path, config: Mapping[str, Any]) -> None:
+        """Start a new run; `config["tasks"]` names the columns and `config["key"]` is its key."""
+        config = {"format": FORMAT, **config}
+        _check_config(config)
+        self._open(Path(directory), tuple(config["tasks"]), steps=0, seconds=0.0)
+        taken = [name for name in FILES if (self.directory / name).exists()]
+        if taken:
+            raise UsageError(
+                f"{directory} already holds a run ({taken[0]}); resume it, remove it or choose another"
+            )
+        content = json_bytes(config, indent=1)
+        with os_errors("write", self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+        files.write_atomic(self.directory / CONFIG, content)
+
+    @classmethod
+    def resume(
+        cls,
+        directory: Path,
+        steps: int,
+        *,
+        rows: int | None = None,
+        events: int | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> "RunWriter":
+        """Continue a run after its first `steps` tasks; later rows, events and the summary are dropped.
+
+        A step may have two rows, before and after the sleep at the end of a stream: `rows` says how many
+        rows to keep, `events` how many events (default: all). `seconds` continues from the last recorded
+        event. A `config` replaces the recorded one: another machine or version may continue a run.
+        """
+        record = RunRecord.read(directory)
+        recorded = len(record.order)
+        if not 0 <= steps <= recorded:
+            raise UsageError(
+                f"steps is {steps}: {directory} holds {recorded} rows, continue after 0 to {recorded}"
+            )
+        writer = cls.__new__(cls)
+        seconds = float(record.events[-1].get("seconds") or 0.0) if record.events else 0.0
+        kept = record.events[:events]
+        writer._open(Path(directory), record.task_names, steps=steps, seconds=seconds)
+        writer._drop_after(steps, rows, kept)
+        writer.events = len(kept)
+        if config is not None:
+            files.write_atomic(
+                writer.directory / CONFIG, json_bytes({"format": FORMAT, **config}, indent=1)
+            )
+        writer.event("resumed", steps=steps)
+        return writer
+
+    def _open(self, directory: Path, tasks: tuple[str, ...], steps: int, seconds: float) -> None:
+        self.directory, self.task_names = directory, tasks
+        self._steps = dict.fromkeys(MATRICES, steps)
+        self._start = time.monotonic() - seconds
+        self.events = 0  # lines of events.jsonl
+
+    @property
+    def seconds(self) -> float:
+        """Wall clock since the run began, without the gaps between two processes."""
+        return time.monotonic() - self._start
+
+    def _drop_after(
+        self, steps: int, rows: int | None, events: Sequence[Mapping[str, Any]]
+    ) -> None:
+        # The summary goes first: it must never stand beside rows that it was not made from.
+        with os_errors("write", self.directory / SUMMARY):
+            (self.directory / SUMMARY).unlink(missing_ok=True)
+        for path in (self.directory / f"{matrix}.csv" for matrix in MATRICES):
+            if path.exists():
+                kept = [row for row in _read_rows(path, self.task_names) if row.step <= steps]
+                lines = [row.cells() for row in kept[:rows]]
+                files.write_atomic(path, _csv_bytes(_header(self.task_names), *lines))
+        if (self.directory / EVENTS).exists():
+            files.write_atomic(self.directory / EVENTS, b"".join(map(json_bytes, events)))
+
+    def event(self, kind: str, /, **fields: Any) -> None:
+        """Append one line to events.jsonl: kind, time, seconds and the fields."""
+        reserved = {"kind", "time", "seconds"} & fields.keys()
+        if reserved:
+            raise UsageError(
+                f"event field {min(reserved)!r} is set by the writer; give it another name"
+            )
+        line = {"kind": kind, "time": _utc_now(), "seconds": round(self.seconds, 6), **fields}
+        files.append_bytes(self.directory / EVENTS, json_bytes(line), durable=False)
+        self.events += 1
+
+    def row(
+        self, matrix: MatrixName, after: str, values: Sequence[float], *, step: int | None = None
+    ) -> None:
+        """Append the accuracies on all tasks after learning task `after`.
+
+        `step` counts the tasks learned, from 1. The default is the next one; an earlier one replaces its row.
+        """
+        if matrix not in MATRICES:
+            raise UsageError(f"matrix is {matrix!r}; it must be one of {', '.join(MATRICES)}")
+        following = self._steps[matrix] + 1
+        row = _Row(following if step is None else int(step), after, tuple(map(float, values)))
+        if not 1 <= row.step <= following:
+            raise UsageError(f"step is {step}; it must be 1 to {following} for {matrix}")
+        self._check_row(row)
+        path = self.directory / f"{matrix}.csv"
+        lines = [row.cells()] if path.exists() else [_header(self.task_names), row.cells()]
+        files.append_bytes(path, _csv_bytes(*lines), durable=True)
+        self._steps[matrix] = max(row.step, self._steps[matrix])
+
+    def artifact(self, name: str, /, **arrays: ArrayLike) -> Path:
+        """Save arrays as artifacts/<name>.npz, compressed, and return its path."""
+        check_file_name("artifact", name)
+        content = files.npz_bytes({key: np.asarray(value) for key, value in arrays.items()})
+        path = self.directory / ARTIFACTS / f"{name}.npz"
+        with os_errors("write", path):
+            path.parent.mkdir(exist_ok=True)
+        files.write_atomic(path, content)
+        return path
+
+    def status(self, phase: Phase, **fields: Any) -> None:
+        """Replace status.json in one move. It is not flushed to disk: it means nothing after a crash."""
+        path = self.directory / STATUS
+        temporary = path.with_name(f".{STATUS}.tmp")
+        with os_errors("write", path):
+            temporary.write_bytes(json_bytes({"phase": phase, **fields, "heartbeat": _utc_now()}))
+            temporary.replace(path)
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        """Write summary.json with "done": true, unless the values say otherwise."""
+        files.write_atomic(self.directory / SUMMARY, json_bytes({"done": True, **values}, indent=1))
+
+    def _check_row(self, row: "_Row") -> None:
+        n = len(self.task_names)
+        if row.after not in self.task_names:
+            names = join_names(self.task_names)
+            raise UsageError(f"after is {row.after!r}; it must be a task of this run: {names}")
+        if len(row.values) != n:
+            raise UsageError(f"row has {len(row.values)} values; give one for each of {n} tasks")
+        for value in row.values:
+            if value < 0 or value > 1:
+                raise UsageError(f"row holds {value}; accuracies are in [0, 1], NaN if unknown")
+
+
+def check_file_name(what: str, name: str) -> None:
+    """Refuse a name that could leave its directory or that a shell would interpret."""
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise UsageError(
+            f"{what} is {name!r}; use letters, digits, '.', '_' and '-', because it names a file"
+        )
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    path = directory / CONFIG
+    if not path.is_file():
+        raise DgdmnError(
+            f"{directory} is not a run directory (no {CONFIG}); give one of `dgdmn run`"
+        )
+    config = read_json(path)
+    try:
+        _check_config(config)
+    except UsageError as error:
+        raise DgdmnError(f"{path} cannot be read: {error}") from error
+    return config
+
+
+def _check_config(config: Mapping[str, Any]) -> None:
+    if config.get("format") != FORMAT:
+        raise UsageError(
+            f"run format is {config.get('format')!r}, this version reads {FORMAT}; run it again"
+        )
+    if not isinstance(config.get("key"), str):
+        raise UsageError(f"key is {config.get('key')!r}; it must be the run's key")
+    names = config.get("tasks")
+    if not isinstance(names, list | tuple) or not names:
+        raise UsageError('config["tasks"] is missing; list the task names, one for each column')
+    for name in names:
+        # The reader tells a complete row from a torn one by its line break.
+        text = name.encode(errors="ignore").decode() if isinstance(name, str) else ""
+        if text != name or text.splitlines() != [text]:
+            raise UsageError(f"task name is {name!r}; it must be text without line breaks")
+    if len(set(names)) != len(names):
+        raise UsageError('config["tasks"] repeats a name; list each task once')
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _read_events(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    with os_errors("read", path):
+        lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    events = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if isinstance(event, dict):
+            events.append(event)
+        elif number < len(lines):  # the last line may be torn: a prefix of an object is never one
+            raise DgdmnError(
+                f"{path} is damaged: line {number} is not a JSON object; remove the line to continue"
+            )
+    return events
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The accuracies on all tasks, recorded when `step` tasks were learned, `after` the last of them."""
+
+    step: int
+    after: str
+    values: tuple[float, ...]
+
+    def cells(self) -> list[str]:
+        values = ("" if math.isnan(value) else repr(value) for value in self.values)
+        return [str(self.step), self.after, *values]
+
+
+def _header(tasks: Sequence[str]) -> list[str]:
+    return ["step", "after", *tasks]
+
+
+def _csv_bytes(*rows: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _read_rows(path: Path, tasks: tuple[str, ...]) -> list[_Row]:
+    """The complete lines of a matrix, in the order written; none if there is no file."""
+    if not path.exists():
+        return []
+    with os_errors("read", path):
+        content = path.read_bytes()
+    # Without its line break the last line may lack digits even if it has all its cells.
+    complete = content[: content.rfind(b"\n") + 1]
+    try:
+        lines = list(csv.reader(complete.decode().split("\n")[:-1], strict=True))
+        if lines and lines[0] != _header(tasks):
+            raise ValueError("its header does not name the tasks of config.json")
+        return [_parse_row(number, cells, tasks) for number, cells in enumerate(lines[1:], start=2)]
+    except (ValueError, csv.Error) as error:
+        raise DgdmnError(f"{path} is damaged: {error}; restore it or run it again") from error
+
+
+def _parse_row(number: int, cells: Sequence[str], tasks: tuple[str, ...]) -> _Row:
+    try:
+        step, after, *values = cells
+        row = _Row(int(step), after, tuple(float(cell) if cell else math.nan for cell in values))
+    except ValueError:
+        raise ValueError(f"line {number} is not a step, a task and numbers") from None
+    if row.step < 1 or after not in tasks or len(values) != len(tasks):
+        raise ValueError(f"line {number} does not fit the {len(tasks)} tasks of config.json")
+    return row
+
+
+def _rows_by_step(path: Path, tasks: tuple[str, ...]) -> dict[int, _Row]:
+    """The row that counts for each step: the last one."""
+    return dict(sorted({row.step: row for row in _read_rows(path, tasks)}.items()))
+
+
+def _stack(rows: Mapping[int, _Row], steps: int, tasks: int) -> NDArray[np.float64]:
+    """The rows as an array (steps, tasks), NaN where a step has none; later steps are left out."""
+    matrix = np.full((steps, tasks), np.nan)
+    for step, row in rows.items():
+        if step <= steps:
+            matrix[step - 1] = row.values
+    return matrix
