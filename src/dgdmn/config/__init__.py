@@ -1,0 +1,27 @@
+"""Every hyper-parameter, the presets, and what exists by name. No torch in here."""
+
+from dgdmn.config.config import Config
+from dgdmn.config.presets import DEFAULT_PRESET, PAPER, PRESETS
+from dgdmn.config.resolve import (
+    default_threads,
+    field_docs,
+    key_of,
+    override,
+    resolve,
+    sources_of,
+    to_dict,
+)
+
+__all__ = [
+    "DEFAULT_PRESET",
+    "PAPER",
+    "PRESETS",
+    "Config",
+    "default_threads",
+    "field_docs",
+    "key_of",
+    "override",
+    "resolve",
+    "sources_of",
+    "to_dict",
+]

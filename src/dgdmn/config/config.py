@@ -1,0 +1,182 @@
+"""Config: every hyper-parameter, what it means, its range and where its value comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, fields
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from dgdmn.core.errors import UsageError
+
+
+def option(default: Any, low: float = 0, high: float = math.inf, symbol: str = "") -> Any:
+    """A numeric field with its allowed range and its symbol in the paper."""
+    return dataclasses.field(default=default, metadata={"range": (low, high), "symbol": symbol})
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every number a memory is built and trained with. Defaults are the paper's for Digits."""
+
+    n_stm: int = option(2, low=1, symbol="n_STM")
+    """n_STM: number of short-term task memories, so also tasks between two sleeps (appendix B)."""
+    n_max: int = option(60_000, low=1, symbol="N_max")
+    """N_max: most samples one replay trains on (the dataset's size, appendix B)."""
+    kappa: float = option(0.0, high=1, symbol="κ")
+    """κ: least share of N_max for new samples ("small, so that it does not come into play", appendix B)."""
+    kappa_per: Literal["replay", "task"] = "replay"
+    """κ is a floor for one `replay` (Algorithm 1, line 6) or for each new `task` in it (appendix B)."""
+    age: Literal["seen", "n_total"] = "seen"
+    """What line 21 adds to `age`: new samples `seen` (section 3.1), or `n_total`, as line 21 is written."""
+    reconstruct_inputs: Literal["new", "all", "none"] = "new"
+    """Which samples the learner sees as reconstructions: `new` ones (lines 23-24), `all` or `none`."""
+    gamma: float = option(1.55, symbol="γ")
+    """γ: a memory knows a task if its recognition loss is below this (appendix A)."""
+    recognition: Literal["reconstruction", "density"] = "reconstruction"
+    """A memory is recognized by its reconstruction loss (appendix A), or also by the latent density (ours)."""
+    recognize_per: Literal["batch", "sample"] = "batch"
+    """Without a task name, judge the whole `batch` as one task (appendix A) or each `sample` alone."""
+    recog_trainings: int = option(2, low=1)
+    """DGDMN-recog: most trainings of a generator until its loss is below γ (appendix A; the bound is ours)."""
+
+    learner_layers: tuple[int, ...] = (24, 24)
+    """Hidden dense units of the learner L (appendix B)."""
+    learner_convolutions: tuple[int, ...] = ()
+    """Kernels of the learner's 3 × 3 convolutions, each with 2 × 2 max-pooling (appendix B)."""
+    n_classes: int = option(0)
+    """Output units, fixed from the start as in appendix B; 0: the output layer grows."""
+    generator_layers: tuple[int, ...] = (400, 200)
+    """Hidden dense units of the encoder, mirrored in the decoder (two layers in appendix B; sizes ours)."""
+    generator_convolutions: tuple[int, ...] = ()
+    """Kernels of the encoder's strided 4 × 4 convolutions, mirrored in the decoder (sizes ours)."""
+    latent_dim: int = option(32, low=1)
+    """Size of the latent variable z of the long-term memory (appendix B)."""
+    sttm_learner_layers: tuple[int, ...] = (16, 16)
+    """Hidden dense units of a task memory's learner: "smaller for speed" (appendix B; sizes ours)."""
+    sttm_learner_convolutions: tuple[int, ...] = ()
+    """Convolutions of a task memory's learner (sizes ours)."""
+    sttm_generator_layers: tuple[int, ...] = (128, 64)
+    """Hidden dense units of a task memory's encoder: "kept smaller" (appendix B; sizes ours)."""
+    sttm_generator_convolutions: tuple[int, ...] = ()
+    """Convolutions of a task memory's encoder (sizes ours)."""
+    sttm_latent_dim: int = option(16, low=1)
+    """Latent size of a task memory (ours)."""
+
+    generator_epochs: int = option(25, low=1)
+    """Epochs of a generator, "regardless of the task or dataset" (appendix B)."""
+    learner_epochs: int = option(6, low=1)
+    """Epochs of a classifier "when trained sequentially over tasks" (appendix B)."""
+    joint_epochs: int = option(20, low=1)
+    """Epochs of a classifier "when trained jointly" (appendix B)."""
+    min_steps: int = option(0)
+    """Least optimizer steps of a training; small data gets more epochs (not in the paper)."""
+    sttm_min_steps: int = option(0)
+    """Least optimizer steps of a task memory's generator, because its blur is passed on (ours)."""
+    batch_size: int = option(128, low=1)
+    """Samples in a mini-batch (appendix B)."""
+    learning_rate: float = option(0.001, low=1e-12)
+    """RMSProp's step size (appendix B)."""
+    rho: float = option(0.9, high=1, symbol="ρ")
+    """RMSProp's decay of squared gradients (appendix B)."""
+    epsilon: float = option(1e-8, low=1e-12, symbol="ε")
+    """Added to RMSProp's root, outside of it as in Keras (appendix B)."""
+    clip_norm: float = option(1.0)
+    """Largest norm of a generator's whole gradient; 0: no clipping (appendix B)."""
+    clip_value: float = option(0.5)
+    """Largest element of a generator's gradient after that; 0: no clipping (appendix B)."""
+    clip_probability: float = option(0.0, high=0.1)
+    """Clip probabilities in the cross-entropy to [c, 1 - c], as Keras of 2017 did with 1e-7; 0: off
+    (not in the paper)."""
+    momentum: float = option(0.0, high=0.999)
+    """Momentum of the optimizer; 0: RMSProp as in appendix B (ours)."""
+    lr_schedule: Literal["constant", "one_cycle"] = "constant"
+    """Step size: `constant` (appendix B), or one rise and fall per training, `one_cycle` (ours)."""
+    beta: float = option(1.0, symbol="β")
+    """β: weight of the KL term in the generator's loss; 1 is the VAE of appendix B. Use a smaller β with
+    a latent prior only."""
+
+    code_buffer: bool = False
+    """Keep the latent codes of a task's samples until the next sleep and decode them there (ours)."""
+    prior_components: int = option(0)
+    """Gaussians over the long-term memory's latents, at least one for each class; 0: N(0, I) (ours)."""
+    resample_dreams: bool = False
+    """With latent_noise and a prior: draw new dreams at each visit of the learner (ours)."""
+    latent_noise: float = option(0.0)
+    """Posterior deviations added to latents when the learner trains; 0: reconstruct_inputs applies (ours)."""
+    predict_with: Literal["learner", "learner+prior"] = "learner"
+    """The long-term memory predicts with its learner (figure 1), or with its latent prior too (ours)."""
+
+    dropout: float = option(0.2, high=0.99)
+    """DropNN: share of units dropped after each hidden layer (appendix B)."""
+    ppr_memory: int = option(18_000)
+    """PPR: samples trained on, new and random; 0: three times the new ones (appendix B)."""
+    ewc_coefficient: float = option(100.0, symbol="λ")
+    """EWC: λ, weight of the Fisher penalty (appendix B)."""
+    si_strength: float = option(0.1, symbol="c")
+    """SI: c, weight of the surrogate loss (Zenke 2017, permuted MNIST)."""
+    si_damping: float = option(0.1, low=1e-12, symbol="ξ")
+    """SI: ξ, bounds the importance of a weight that hardly moved (Zenke 2017)."""
+    lwf_weight: float = option(1.0, symbol="λ_o")
+    """LwF: λ_o, weight of the distillation loss (Li & Hoiem 2017)."""
+    lwf_temperature: float = option(2.0, low=1e-3, symbol="T")
+    """LwF: distillation temperature T (Li & Hoiem 2017)."""
+    gem_margin: float = option(0.5, symbol="γ")
+    """GEM: γ, margin of the gradient projection (Lopez-Paz 2017)."""
+    exemplars: int = option(0)
+    """GEM, iCaRL, ER: training rows kept; 0: as many as fit the bytes of DGDMN's memory (ours)."""
+
+    tdigits_classes: Literal[40, 10] = 40
+    """TDigits with 40 classes, one per transformed digit, or 10, as the paper's curves suggest (ours)."""
+    samples_per_task: int = option(0)
+    """Rows of each task used to train and at most as many to test, drawn by the seed; 0: all."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, list):
+                object.__setattr__(self, field.name, value := tuple(value))
+            _check_kind(field.name, value, _field_types()[field.name])
+            if field.metadata:
+                low, high = field.metadata["range"]
+                _check_range(field.name, value, low, high, field.metadata["symbol"])
+        if self.rho >= 1:
+            raise UsageError(f"rho (ρ) is {self.rho}; it must be below 1")
+
+
+@cache
+def _field_types() -> dict[str, Any]:
+    return get_type_hints(Config)
+
+
+def _check_kind(name: str, value: Any, kind: Any) -> None:
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise UsageError(f"{name} is {value!r}; it must be True or False")
+    elif kind is int:
+        if not isinstance(value, Integral) or isinstance(value, bool):
+            raise UsageError(f"{name} is {value!r}; it must be a whole number")
+    elif kind is float:
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not (number and math.isfinite(value)):
+            raise UsageError(f"{name} is {value!r}; it must be a finite number")
+    elif get_origin(kind) is Literal:
+        allowed = get_args(kind)
+        if isinstance(value, bool) or value not in allowed:
+            raise UsageError(
+                f"{name} is {value!r}; it must be one of {', '.join(map(str, allowed))}"
+            )
+    elif not isinstance(value, tuple) or not all(
+        isinstance(units, Integral) and not isinstance(units, bool) and int(units) >= 1
+        for units in value
+    ):
+        raise UsageError(f"{name} is {value!r}; it must be a tuple of layer sizes, each at least 1")
+
+
+def _check_range(name: str, value: float, low: float, high: float, symbol: str) -> None:
+    if not low <= value <= high:
+        named = f"{name} ({symbol})" if symbol else name
+        allowed = f"in [{low:g}, {high:g}]" if high < math.inf else f"at least {low:g}"
+        raise UsageError(f"{named} is {value}; it must be {allowed}")

@@ -1,0 +1,271 @@
+"""What exists by name: algorithms, streams and generators, with their traits. No torch in here.
+
+An entry names its code as "package.module:Class", which is imported when it is used. Other packages add
+entries by entry points of the groups `dgdmn.algorithms`, `dgdmn.streams` and `dgdmn.generators`: the entry
+point's name is the name here, its object the class or function.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from dgdmn.core.errors import UsageError, suggestion
+
+
+@dataclass(frozen=True)
+class AlgorithmInfo:
+    """One algorithm: where its class is, and what people ask about it."""
+
+    name: str
+    """On the command line and in run directories."""
+    title: str
+    """As the literature writes it."""
+    target: str
+    """Its estimator class, "package.module:Class"."""
+    category: str
+    """How it counters forgetting, in the paper's terms."""
+    keeps: str
+    """What it keeps of the past."""
+    source: str
+    """Where it was published."""
+    generative: bool = False
+    """Has a generative memory: it sleeps, samples and reconstructs."""
+    short_term: bool = False
+    """Has a short-term memory, so the options of one matter."""
+    exemplars: bool = False
+    """Keeps training rows."""
+
+    def unused(self, option: str) -> bool:
+        """Whether an option decides nothing here, because there is no short-term memory to apply it to.
+
+        Algorithms that keep rows use every option: they may keep as many bytes as DGDMN does.
+        """
+        if self.short_term or self.exemplars:
+            return False
+        return option.startswith("sttm_") or option in ("n_stm", "kappa_per")
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """One built-in stream: where its function is, and which data it reads."""
+
+    name: str
+    title: str
+    target: str
+    """Function that returns the TaskStream, "package.module:function"."""
+    dataset: str | None = None
+    """Folder of its data files; None where nothing is fetched."""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class GeneratorInfo:
+    """One generator that a deep memory can use."""
+
+    name: str
+    target: str
+    """Factory, "package.module:object"."""
+
+
+_ALGORITHMS = (
+    AlgorithmInfo("nn", "NN", "dgdmn.algorithms.nn:NN", "none", "weights", "Kamra 2018, section 4"),
+    AlgorithmInfo(
+        "dropnn",
+        "DropNN",
+        "dgdmn.algorithms.nn:DropNN",
+        "representational overlap",
+        "weights",
+        "Goodfellow 2013",
+    ),
+    AlgorithmInfo("ppr", "PPR", "dgdmn.algorithms.ppr:PPR", "replay", "weights", "Robins 2004"),
+    AlgorithmInfo(
+        "ewc",
+        "EWC",
+        "dgdmn.algorithms.ewc:EWC",
+        "slowdown",
+        "weights and their Fisher information",
+        "Kirkpatrick 2017",
+    ),
+    AlgorithmInfo(
+        "si",
+        "SI",
+        "dgdmn.algorithms.si:SI",
+        "slowdown",
+        "weights and their importance",
+        "Zenke 2017",
+    ),
+    AlgorithmInfo(
+        "lwf", "LwF", "dgdmn.algorithms.lwf:LwF", "slowdown", "weights", "Li & Hoiem 2017"
+    ),
+    AlgorithmInfo(
+        "gem",
+        "GEM",
+        "dgdmn.algorithms.gem:GEM",
+        "exemplars",
+        "weights and rows of each task",
+        "Lopez-Paz 2017",
+        exemplars=True,
+    ),
+    AlgorithmInfo(
+        "icarl",
+        "iCaRL",
+        "dgdmn.algorithms.icarl:ICaRL",
+        "exemplars",
+        "weights and rows of each class",
+        "Rebuffi 2017",
+        exemplars=True,
+    ),
+    AlgorithmInfo(
+        "er",
+        "ER",
+        "dgdmn.algorithms.er:ER",
+        "exemplars",
+        "weights and a sample of all rows",
+        "Chaudhry 2019",
+        exemplars=True,
+    ),
+    AlgorithmInfo(
+        "dgr",
+        "DGR",
+        "dgdmn.algorithms.dgr:DGR",
+        "replay",
+        "weights",
+        "Kamra 2018, section 3.1",
+        generative=True,
+    ),
+    AlgorithmInfo(
+        "dgdmn",
+        "DGDMN",
+        "dgdmn.algorithms.dgdmn:DGDMN",
+        "replay",
+        "weights; with `deep` codes until sleep",
+        "Kamra 2018, section 3.2",
+        generative=True,
+        short_term=True,
+    ),
+    AlgorithmInfo(
+        "dgdmn-recog",
+        "DGDMN-recog",
+        "dgdmn.algorithms.dgdmn:DGDMNRecog",
+        "replay",
+        "weights; with `deep` codes until sleep",
+        "Kamra 2018, appendix A",
+        generative=True,
+        short_term=True,
+    ),
+    AlgorithmInfo(
+        "joint",
+        "Joint",
+        "dgdmn.algorithms.joint:Joint",
+        "ceiling",
+        "weights and every training row",
+        "Kamra 2018, section 4",
+    ),
+)
+
+_STREAMS = (
+    StreamInfo(
+        "digits",
+        "Digits",
+        "dgdmn.streams.mnist:digits",
+        "mnist",
+        "10 tasks, one digit of MNIST each",
+    ),
+    StreamInfo(
+        "tdigits",
+        "TDigits",
+        "dgdmn.streams.mnist:tdigits",
+        "mnist",
+        "40 tasks: digits, mirrored, upside down and transposed",
+    ),
+    StreamInfo(
+        "permnist", "Permnist", "dgdmn.streams.mnist:permnist", "mnist", "6 versions of MNIST"
+    ),
+    StreamInfo(
+        "shapes", "Shapes", "dgdmn.streams.quickdraw:shapes", "quickdraw", "6 Quick, Draw! shapes"
+    ),
+    StreamInfo(
+        "hindi", "Hindi", "dgdmn.streams.devanagari:hindi", "devanagari", "8 Devanagari consonants"
+    ),
+    StreamInfo(
+        "split-digits",
+        "Split-Digits",
+        "dgdmn.streams.mnist:split_digits",
+        "mnist",
+        "5 tasks of two digits each",
+    ),
+    StreamInfo(
+        "embedded",
+        "Embedded digits",
+        "dgdmn.streams.embedded:embedded",
+        None,
+        "10 tasks from scikit-learn's digits; no download",
+    ),
+)
+
+_GENERATORS = (GeneratorInfo("vae", "dgdmn.networks.vae:VAE"),)
+
+ALGORITHMS: Mapping[str, AlgorithmInfo] = {info.name: info for info in _ALGORITHMS}
+STREAMS: Mapping[str, StreamInfo] = {info.name: info for info in _STREAMS}
+GENERATORS: Mapping[str, GeneratorInfo] = {info.name: info for info in _GENERATORS}
+
+Info = TypeVar("Info", AlgorithmInfo, StreamInfo, GeneratorInfo)
+
+
+def algorithm_info(name: str) -> AlgorithmInfo:
+    """The entry of an algorithm: built in, of an entry point, or a class given as "package.module:Class".
+
+    >>> algorithm_info("dgdmn").title
+    'DGDMN'
+    """
+    if ":" in name:
+        return _custom(name, name)
+    return _find("algorithm", name, ALGORITHMS, _custom)
+
+
+def stream_info(name: str) -> StreamInfo:
+    """The entry of a stream, built in or of an entry point."""
+    return _find("stream", name, STREAMS, lambda key, target: StreamInfo(key, key, target))
+
+
+def generator_info(name: str) -> GeneratorInfo:
+    """The entry of a generator, built in or of an entry point."""
+    return _find("generator", name, GENERATORS, GeneratorInfo)
+
+
+def load_target(target: str) -> Any:
+    """Import what "package.module:name" names."""
+    module, _, name = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"cannot import {target!r} ({error}); give package.module:Class"
+        ) from error
+
+
+def _custom(name: str, target: str) -> AlgorithmInfo:
+    """An algorithm of another package. Its class says what it can do when it is imported."""
+    title = target.rpartition(":")[2]
+    return AlgorithmInfo(name, title, target, "custom", "not stated", target.partition(":")[0])
+
+
+def _find(kind: str, name: str, built_in: Mapping[str, Info], make: Any) -> Info:
+    if name in built_in:
+        return built_in[name]
+    added: dict[str, str] = _entry_points(f"dgdmn.{kind}s")
+    if name in added:
+        info: Info = make(name, added[name])
+        return info
+    names = [*built_in, *added]
+    raise UsageError(f"no {kind} {name!r}{suggestion(name, names)}; there are {', '.join(names)}")
+
+
+@cache
+def _entry_points(group: str) -> dict[str, str]:
+    return {point.name: point.value for point in entry_points(group=group)}
