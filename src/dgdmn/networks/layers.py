@@ -1,4 +1,4 @@
-"""Layers as Keras of 2017 made them: Glorot-uniform weights, zero biases, drawn from a passed generator."""
+"""Layers as in Keras of 2017: Glorot-uniform weights and zero biases from a given generator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from dgdmn.errors import UsageError
+from dgdmn.core.errors import UsageError
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d, nn.ConvTranspose2d)
 Network = TypeVar("Network", bound=nn.Module)
@@ -93,34 +93,34 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     side = round(shape[0] ** 0.5)
     if side * side != shape[0]:
         raise UsageError(
-            f"{shape[0]} features are no square image; give convolutions arrays of shape (n, h, w)"
+            f"{shape[0]} features are not a square image; convolutions need arrays of shape (n, h, w)"
         )
     return side, side, 1
 
 
 @contextmanager
-def hollow() -> Iterator[None]:
-    """Make layers of the right shape without content meanwhile: a saved memory brings its own weights.
+def meta_weights() -> Iterator[None]:
+    """Make layers without weights inside this block; a saved memory brings its own.
 
-    They take no memory, so a manifest that lies about their size costs nothing.
+    They take no memory, so a manifest with wrong sizes costs nothing.
     """
-    token = _hollow.set(True)
+    token = _meta_weights.set(True)
     try:
         yield
     finally:
-        _hollow.reset(token)
+        _meta_weights.reset(token)
 
 
-def placed(network: Network, device: str) -> Network:
-    """The network on its device, unless its weights are yet to come."""
-    return network if _hollow.get() else network.to(device)
+def to_device(network: Network, device: str) -> Network:
+    """Move a network to its device, unless its weights are still to be loaded."""
+    return network if _meta_weights.get() else network.to(device)
 
 
-_hollow: ContextVar[bool] = ContextVar("hollow", default=False)
+_meta_weights: ContextVar[bool] = ContextVar("meta_weights", default=False)
 
 
 def _glorot(layer: Layer, rng: torch.Generator) -> Layer:
-    if _hollow.get():
+    if _meta_weights.get():
         return layer
     layer.to_empty(device="cpu")
     nn.init.xavier_uniform_(layer.weight, generator=rng)

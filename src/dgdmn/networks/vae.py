@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dgdmn.events import Listener
+from dgdmn.core.events import Callback
 from dgdmn.networks.layers import (
     ToFeatures,
     ToImage,
@@ -19,14 +19,14 @@ from dgdmn.networks.layers import (
     image_shape,
     upconvolution,
 )
-from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
+from dgdmn.networks.train import Schedule, TrainableNetwork, map_batches
 
-_WIDEST = 20.0
-"""Largest log-variance of a latent, e²⁰: far above any that is learnt, far below what overflows."""
+MAX_LOG_VARIANCE = 20.0
+"""Largest log-variance of a latent: far above any learned value, far below overflow."""
 
 
-class VAE(TrainedNetwork):
-    """Bernoulli pixels given a Gaussian latent z; a dream decodes z ~ N(0, I) to its mean image.
+class VAE(TrainableNetwork):
+    """Bernoulli pixels given a Gaussian latent z; a sample is the mean image of z ~ N(0, I).
 
     loss(x) = −E_q[log p(x | z)] + β KL(q(z | x) ‖ N(0, I)),   summed over pixels, mean over the batch
     """
@@ -39,25 +39,26 @@ class VAE(TrainedNetwork):
         *,
         hidden: tuple[int, ...],
         convolutions: tuple[int, ...] = (),
-        latent: int,
+        latent_dim: int,
         beta: float = 1.0,
         schedule: Schedule,
-        keep_optimiser: bool = False,
         rng: torch.Generator,
     ) -> None:
-        super().__init__(schedule, keep_optimiser=keep_optimiser)
-        self.latent = latent
+        super().__init__(schedule)
+        self.latent_dim = latent_dim
         self.beta = beta
-        into, out_of, width = _convolutional(shape, convolutions, rng) if convolutions else _flat(shape)
-        there, back = (width, *hidden), (latent, *hidden[::-1])
-        self.encoder = nn.Sequential(*into, *_mlp(there, rng), dense(there[-1], 2 * latent, rng))
-        self.decoder = nn.Sequential(*_mlp(back, rng), dense(back[-1], width, rng), *out_of)
+        into, out_of, width = (
+            _convolutional(shape, convolutions, rng) if convolutions else _flat(shape)
+        )
+        down, up = (width, *hidden), (latent_dim, *hidden[::-1])
+        self.encoder = nn.Sequential(*into, *_mlp(down, rng), dense(down[-1], 2 * latent_dim, rng))
+        self.decoder = nn.Sequential(*_mlp(up, rng), dense(up[-1], width, rng), *out_of)
 
-    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance of q(z | x), each (n, latent)."""
+    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of q(z | x), each (n, latent_dim)."""
         mean, log_variance = self.encoder(x).chunk(2, dim=1)
-        # exp overflows at 88. The value is held below that and its gradient is not, so that it can come back.
-        return mean, log_variance - (log_variance - _WIDEST).clamp(min=0).detach()
+        # exp overflows at 88. The value is clamped but its gradient is not, so that it can recover.
+        return mean, log_variance - (log_variance - MAX_LOG_VARIANCE).clamp(min=0).detach()
 
     def decode(self, z: Tensor) -> Tensor:
         """Logits of the pixels, shape (n, d)."""
@@ -66,43 +67,45 @@ class VAE(TrainedNetwork):
 
     def loss(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """The negative variational bound of a batch, one draw of z a row."""
-        mean, log_variance = self.encode(x)
+        mean, log_variance = self.posterior(x)
         noise = torch.randn(mean.shape, generator=generator).to(x.device)
         z = torch.addcmul(mean, noise, torch.exp(0.5 * log_variance))
         reconstruction = F.binary_cross_entropy_with_logits(self.decode(z), x, reduction="sum")
         divergence = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum()
         return (reconstruction + self.beta * divergence) / len(x)
 
-    def fit(self, x: Tensor, rng: torch.Generator, listen: Listener) -> None:
-        """Train on these inputs, going on from the present weights."""
-        self.train_with(self.loss, (x,), rng, listen)
+    def fit(self, x: Tensor, rng: torch.Generator, callback: Callback) -> None:
+        """Train on these inputs, starting from the present weights."""
+        self.train_with(self.loss, (x,), rng, callback)
 
     def sample(self, n: int, rng: torch.Generator) -> Tensor:
-        """Dream n inputs: decode z ~ N(0, I)."""
-        z = torch.randn(n, self.latent, generator=rng).to(next(self.parameters()).device)
-        return self.decoded(z)
+        """Draw n inputs: decode z ~ N(0, I)."""
+        z = torch.randn(n, self.latent_dim, generator=rng).to(next(self.parameters()).device)
+        return self.decode_mean(z)
 
-    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of q(z | x), each (n, latent)."""
-        mean, log_variance = in_batches(lambda part: torch.cat(self.encode(part), dim=1), x).chunk(2, dim=1)
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of q(z | x), each (n, latent_dim)."""
+        mean, log_variance = map_batches(
+            lambda part: torch.cat(self.posterior(part), dim=1), x
+        ).chunk(2, dim=1)
         return mean, torch.exp(0.5 * log_variance)
 
-    def decoded(self, z: Tensor) -> Tensor:
+    def decode_mean(self, z: Tensor) -> Tensor:
         """The mean images of these latents."""
-        return in_batches(lambda part: self.decode(part).sigmoid(), z)
+        return map_batches(lambda part: self.decode(part).sigmoid(), z)
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """Decode the mean of q(z | x)."""
-        return in_batches(lambda part: self.decode(self.encode(part)[0]).sigmoid(), x)
+        return map_batches(lambda part: self.decode(self.posterior(part)[0]).sigmoid(), x)
 
     def reconstruction_loss(self, x: Tensor) -> Tensor:
         """−log p(x | z) at the mean of q(z | x), in nats, shape (n,)."""
 
         def loss(part: Tensor) -> Tensor:
-            logits = self.decode(self.encode(part)[0])
+            logits = self.decode(self.posterior(part)[0])
             return F.binary_cross_entropy_with_logits(logits, part, reduction="none").sum(dim=1)
 
-        return in_batches(loss, x)
+        return map_batches(loss, x)
 
 
 def _mlp(widths: tuple[int, ...], rng: torch.Generator) -> list[nn.Module]:
@@ -130,4 +133,8 @@ def _convolutional(
         into += [convolution(n_in, n_out, 4, rng, stride=2, padding=1), nn.ReLU(inplace=True)]
     for n_in, n_out in itertools.pairwise((*kernels[::-1], channels)):
         out_of += [upconvolution(n_in, n_out, rng), nn.ReLU(inplace=True)]
-    return [*into, nn.Flatten()], [*out_of[:-1], ToRows(height, width)], kernels[-1] * small[0] * small[1]
+    return (
+        [*into, nn.Flatten()],
+        [*out_of[:-1], ToRows(height, width)],
+        kernels[-1] * small[0] * small[1],
+    )

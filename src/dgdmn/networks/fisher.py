@@ -1,4 +1,4 @@
-"""How much each weight of a learner matters: one tensor of importances beside each of its parameters."""
+"""The Fisher information of a learner: how much each weight matters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
-from dgdmn.errors import UsageError
-from dgdmn.networks.generator import ShapedLearner
-from dgdmn.networks.learner import Classifier
+from dgdmn.core.errors import UsageError
+from dgdmn.networks.classifier import Classifier
+from dgdmn.networks.protocols import CustomizableLearner
 
 _FLOATS = 2**24  # gradients held at a time: 64 MB
 
 
-def diagonal_fisher(learner: ShapedLearner, x: Tensor) -> list[Tensor]:
+def diagonal_fisher(learner: CustomizableLearner, x: Tensor) -> list[Tensor]:
     """The diagonal of the Fisher information at these inputs, x of shape (n, d):
 
         F_i = 1/n Σ_x Σ_y p(y | x) (∂ log p(y | x) / ∂θ_i)²
@@ -34,15 +34,17 @@ def diagonal_fisher(learner: ShapedLearner, x: Tensor) -> list[Tensor]:
         n_rows = max(1, _FLOATS // (size * learner(x[:1]).shape[1]))
         parts = [_squares_by_row(learner, rows) for rows in x.split(n_rows)]
     else:
-        raise UsageError(f"a Fisher information needs a torch module, and {type(learner).__name__} is none")
+        raise UsageError(
+            f"a Fisher information needs a torch module, and {type(learner).__name__} is none"
+        )
     return [torch.stack(sums).sum(dim=0) / len(x) for sums in zip(*parts, strict=True)]
 
 
-def enlarged(values: Sequence[Tensor], rooms: Sequence[Tensor]) -> list[Tensor]:
-    """These values in the first corner of rooms that may be larger: a head grows with the classes met."""
-    grown = [room.detach().clone() for room in rooms]
-    for value, room in zip(values, grown, strict=True):
-        room[tuple(slice(n) for n in value.shape)] = value
+def pad_to(values: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Tensor]:
+    """Copy each value into the first corner of its target, which may be larger: the output layer grows."""
+    grown = [target.detach().clone() for target in targets]
+    for value, target in zip(values, grown, strict=True):
+        target[tuple(slice(n) for n in value.shape)] = value
     return grown
 
 
@@ -79,7 +81,9 @@ def _squares_by_layer(learner: Classifier, x: Tensor) -> list[Tensor]:
     sums = [torch.zeros_like(parameter) for parameter in learner.parameters()]
     for score in _scores(x).sum(dim=0):
         deltas = torch.autograd.grad(score, zeros, retain_graph=True)
-        squares = [s for parts in zip(layers, inputs, deltas, strict=True) for s in _squares(*parts)]
+        squares = [
+            s for parts in zip(layers, inputs, deltas, strict=True) for s in _squares(*parts)
+        ]
         sums = [total + square for total, square in zip(sums, squares, strict=True)]
     return sums
 

@@ -9,15 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dgdmn.errors import UsageError
-from dgdmn.events import Listener
+from dgdmn.core.batch import Batch
+from dgdmn.core.errors import UsageError
+from dgdmn.core.events import Callback
 from dgdmn.networks.layers import Dropout, ToImage, convolution, dense, image_shape
-from dgdmn.networks.training import Schedule, TrainedNetwork, in_batches
-from dgdmn.samples import Samples
+from dgdmn.networks.train import Schedule, TrainableNetwork, map_batches
 
 
-class Classifier(TrainedNetwork):
-    """ReLU hidden layers and a softmax, trained to minimise cross-entropy."""
+class Classifier(TrainableNetwork):
+    """ReLU hidden layers and a softmax, trained to minimize cross-entropy."""
 
     kind: ClassVar[str] = "learner"
 
@@ -31,13 +31,14 @@ class Classifier(TrainedNetwork):
         dropout: float = 0.0,
         clip_probability: float = 0.0,
         schedule: Schedule,
-        keep_optimiser: bool = False,
         rng: torch.Generator,
     ) -> None:
-        super().__init__(schedule, keep_optimiser=keep_optimiser)
+        super().__init__(schedule)
         self.clip_probability = clip_probability
         drop = [Dropout(dropout)] if dropout else []
-        layers, width = _convolutional(shape, convolutions, drop, rng) if convolutions else ([], _size(shape))
+        layers, width = (
+            _convolutional(shape, convolutions, drop, rng) if convolutions else ([], _size(shape))
+        )
         for n_in, n_out in itertools.pairwise((width, *hidden)):
             layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True), *drop]
         self.body = nn.Sequential(*layers)
@@ -51,20 +52,20 @@ class Classifier(TrainedNetwork):
         return logits
 
     def features(self, x: Tensor) -> Tensor:
-        """What the last hidden layer makes of the inputs, shape (n, units)."""
-        return in_batches(self.body, x)
+        """Activations of the last hidden layer, shape (n, units)."""
+        return map_batches(self.body, x)
 
     def loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
         """Mean cross-entropy of a batch."""
         return cross_entropy(self(x, rng), y, self.clip_probability)
 
-    def fit(self, samples: Samples, rng: torch.Generator, listen: Listener) -> None:
-        """Train on labelled inputs, going on from the present weights."""
-        self.train_with(self.loss, (samples.x, samples.y), rng, listen)
+    def fit(self, batch: Batch, rng: torch.Generator, callback: Callback) -> None:
+        """Train on labeled inputs, starting from the present weights."""
+        self.train_with(self.loss, (batch.x, batch.y), rng, callback)
 
-    def probabilities(self, x: Tensor) -> Tensor:
+    def predict_proba(self, x: Tensor) -> Tensor:
         """Class probabilities, shape (n, n_classes)."""
-        return in_batches(lambda part: F.softmax(self(part), dim=1), x)
+        return map_batches(lambda part: F.softmax(self(part), dim=1), x)
 
     def grow(self, n_classes: int, rng: torch.Generator) -> None:
         """Add output units; the old ones keep their weights."""
@@ -81,8 +82,8 @@ def cross_entropy(logits: Tensor, y: Tensor, clip: float = 0.0) -> Tensor:
 
         −mean log clip(p_y, c, 1 − c),  p = softmax(logits)
 
-    Outside of [c, 1 − c] there is no gradient. So a class that earlier tasks have made improbable enough is never
-    learnt; and once a class is sure, the others are left in peace (docs/decisions/clipped-probabilities.md).
+    There is no gradient outside [c, 1 − c], so a class that earlier tasks made too improbable is never learned
+    (docs/decisions/clipped-probabilities.md).
 
     >>> logits = torch.tensor([[0.0, 20.0]], requires_grad=True)
     >>> for clip in (0.0, 1e-7):
@@ -105,7 +106,9 @@ def _convolutional(
         layers += [convolution(n_in, n_out, 3, rng), nn.ReLU(inplace=True), nn.MaxPool2d(2), *drop]
         height, width = (height - 2) // 2, (width - 2) // 2
     if min(height, width) < 1:
-        raise UsageError(f"images of {shape} are too small for {len(kernels)} convolutions with pooling")
+        raise UsageError(
+            f"images of {shape} are too small for {len(kernels)} convolutions with pooling"
+        )
     return [*layers, nn.Flatten()], kernels[-1] * height * width
 
 

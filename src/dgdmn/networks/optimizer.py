@@ -1,4 +1,4 @@
-"""RMSProp as Keras had it in 2017, in as few passes over memory as torch allows."""
+"""RMSProp as in Keras of 2017, in as few passes over memory as torch allows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ class RMSProp:
 
         g ← g · min(1, c / |g|),  g ← clip(g, ±v),  s ← ρ s + (1 − ρ) g²,  p ← p − η g / (√s + ε)
 
-    A step is one fused kernel over each parameter: Adam without momentum (β₁ = 0, β₂ = ρ) and without
-    bias correction is RMSProp. What was measured: docs/decisions/speed.md. With momentum m, not in the paper,
-    a step goes along an average of the gradients: a ← m a + (1 − m) g takes the place of the last g. It is for a
-    lower loss in as many epochs (docs/LOG.md), and costs one more buffer of the weights' size.
+    A step is one fused kernel per parameter: Adam with β₁ = 0, β₂ = ρ and no bias correction is RMSProp
+    (docs/decisions/speed.md). Momentum m is ours: a ← m a + (1 − m) g replaces g in the step, and costs one
+    more buffer of the weights' size.
     """
 
     def __init__(
@@ -32,13 +31,9 @@ class RMSProp:
         clip_norm: float,
         clip_value: float,
         momentum: float = 0.0,
-        squares: Sequence[Tensor] | None = None,
     ) -> None:
         self.parameters = list(parameters)
         self.squares = [torch.zeros_like(p) for p in self.parameters]
-        for new, old in zip(self.squares, squares or self.squares, strict=True):
-            if new.shape == old.shape:  # else a layer has grown since
-                new.copy_(old)
         self.learning_rate, self.rho, self.epsilon = learning_rate, rho, epsilon
         self.clip_norm, self.clip_value, self.momentum = clip_norm, clip_value, momentum
         self.averages = [torch.zeros_like(p) for p in self.parameters] if momentum else []
@@ -46,22 +41,32 @@ class RMSProp:
 
     @torch.no_grad()
     def step(self, gradients: tuple[Tensor, ...]) -> None:
-        """Move the parameters by their gradients, which are used up."""
-        gradients = _own(self.parameters, gradients)
+        """Update the parameters; the gradients are overwritten."""
+        gradients = _contiguous_like(self.parameters, gradients)
         divisor = self._clip(gradients) if self.clip_norm or self.clip_value else 1.0
-        # Without momentum each gradient is its own "first moment": the kernel writes it back as it is.
+        scale = torch.tensor(divisor, device=gradients[0].device) if divisor != 1.0 else None
         torch._fused_adam_(
-            list(self.parameters), gradients, self.averages or gradients, self.squares, [], self._steps,
-            lr=self.learning_rate, beta1=self.momentum, beta2=self.rho, weight_decay=0.0, eps=self.epsilon,
-            amsgrad=False, maximize=False,
-            grad_scale=torch.tensor(divisor, device=gradients[0].device) if divisor != 1.0 else None,
-        )  # fmt: skip
+            list(self.parameters),
+            gradients,
+            self.averages or gradients,  # without momentum each gradient is its own first moment
+            self.squares,
+            [],
+            self._steps,
+            lr=self.learning_rate,
+            beta1=self.momentum,
+            beta2=self.rho,
+            weight_decay=0.0,
+            eps=self.epsilon,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=scale,
+        )
 
     def _clip(self, gradients: Sequence[Tensor]) -> float:
-        """Clip elements, and return by what the fused kernel must divide to clip the norm.
+        """Clip elements and return the divisor with which the fused kernel clips the norm.
 
-        The order is the other way round than the formula's, so the bound on an element is scaled up by
-        the divisor to come. A tensor whose whole norm is below the bound has no element to clip.
+        Elements are clipped before the norm here, so their bound is scaled up by the divisor. A tensor
+        whose whole norm is below the bound has no element to clip.
         """
         flat = [gradient.reshape(-1) for gradient in gradients]
         squares: list[float] = torch.stack([part.dot(part) for part in flat]).tolist()
@@ -74,11 +79,13 @@ class RMSProp:
         return divisor
 
 
-def _own(parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Each gradient in memory of its own, laid out as its parameter.
+def _contiguous_like(
+    parameters: Sequence[Tensor], gradients: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Each gradient in its own memory, laid out like its parameter.
 
-    The kernel walks through memory, whatever the strides say, and writes there. Convolutions like channels to
-    lie last, and parameters that are added up have one gradient between them.
+    The kernel ignores strides and writes in place. Convolutions prefer channels last, and parameters that
+    are summed share one gradient.
     """
     shared = len({gradient.data_ptr() for gradient in gradients}) < len(gradients)
     return tuple(

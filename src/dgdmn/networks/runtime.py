@@ -1,0 +1,79 @@
+"""How torch computes: threads, denormal numbers, devices, and arrays on their way in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dgdmn.config import default_threads
+from dgdmn.core.batch import Batch
+from dgdmn.core.errors import UsageError
+from dgdmn.storage import to_numpy
+
+# numpy looks up the smallest number once and warns if denormals are flushed at that moment
+np.finfo(np.float32), np.finfo(np.float64)
+
+
+@contextmanager
+def use_threads(n: int | None) -> Iterator[None]:
+    """Set torch threads and flush denormals inside this block."""
+    if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
+        raise UsageError(f"threads is {n!r}; it must be a whole number of at least 1")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(int(n or default_threads()))
+        with flush_denormals():
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def flush_denormals() -> Iterator[None]:
+    """Treat numbers below 1e-38 as zero inside this block, where the processor can.
+
+    Squares of small gradients decay to denormals, which can be a hundred times as slow. No weight changes:
+    RMSProp adds ε to their root (docs/decisions/speed.md).
+    """
+    before = denormals_are_flushed()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+def denormals_are_flushed() -> bool:
+    """Whether denormals are zero now; torch has no function to ask."""
+    return float(torch.tensor(1e-40) * 1.0) == 0.0
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not have here."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"device {device!r} cannot be used here ({reason}); use 'cpu'") from error
+
+
+def as_tensor(array: NDArray[Any], device: str) -> Tensor:
+    """A numpy array as a tensor on its device; on the CPU they share memory."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def as_tensors(batch: Batch, device: str) -> Batch:
+    """A batch of numpy arrays as tensors on a device."""
+    return Batch(as_tensor(batch.x, device), as_tensor(batch.y, device))
+
+
+def copy_tensor(array: Any, device: str) -> Tensor:
+    """A copy in torch's own, aligned memory: sums over unaligned rows differ in the last bit."""
+    return torch.tensor(to_numpy(array)).to(device)

@@ -1,0 +1,218 @@
+"""The only training loop in the project."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from dgdmn.core.errors import DgdmnError
+from dgdmn.core.events import Callback, EpochDone
+from dgdmn.networks.optimizer import RMSProp
+
+Loss = Callable[..., Tensor]
+"""Takes one mini-batch of each tensor in `data`, then the random generator; returns the mean loss."""
+Gradients = tuple[Tensor, ...]
+Step = Callable[[RMSProp, Gradients], None]
+"""Updates the parameters from their gradients; an algorithm may pass its own."""
+
+WARM_UP = 0.1
+"""Share of a one-cycle training in which the step size rises linearly; then it falls along a cosine."""
+FINAL_RATE = 0.001
+"""Step size at the end of a one-cycle training, as a share of the peak."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How one network is trained (appendix B, "Training algorithm and its parameters")."""
+
+    epochs: int
+    batch_size: int = 128
+    learning_rate: float = 0.001
+    rho: float = 0.9
+    epsilon: float = 1e-8
+    momentum: float = 0.0
+    clip_norm: float = 0.0
+    clip_value: float = 0.0
+    min_steps: int = 0
+    """Least number of steps; small data gets more epochs."""
+    one_cycle: bool = False
+    """Whether the step size rises and falls once per training (Smith 2018), which allows a larger one."""
+
+    def epochs_for(self, n: int) -> int:
+        """Epochs over n samples."""
+        return max(self.epochs, math.ceil(self.min_steps / self._steps(n)))
+
+    def rate(self, n: int, epoch: int, step: int) -> float:
+        """The step size at a step of an epoch, each counted from 0, over n samples."""
+        if not self.one_cycle:
+            return self.learning_rate
+        done = (epoch * self._steps(n) + step + 1) / (self.epochs_for(n) * self._steps(n))
+        if done < WARM_UP:
+            return self.learning_rate * done / WARM_UP
+        falling = (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
+        return self.learning_rate * (FINAL_RATE + (1 - FINAL_RATE) * falling)
+
+    def _steps(self, n: int) -> int:
+        return math.ceil(n / self.batch_size)
+
+
+@dataclass
+class TrainingState:
+    """A training in progress: everything needed to continue it, and no row of its data."""
+
+    network: nn.Module
+    optimizer: RMSProp
+    generator: torch.Generator
+    accumulators: Sequence[Tensor] = ()
+    """Tensors that an algorithm's own step adds to in place."""
+
+    def state(self) -> list[Tensor]:
+        """Copies of the weights, the optimizer's averages, the accumulators and the random state."""
+        return [tensor.detach().clone() for tensor in self._tensors()] + [
+            self.generator.get_state()
+        ]
+
+    @torch.no_grad()
+    def load_state(self, state: Sequence[Any]) -> None:
+        """Load what `state` returned, as tensors or numpy arrays."""
+        for tensor, saved in zip(self._tensors(), state[:-1], strict=True):
+            tensor.copy_(torch.as_tensor(saved))
+        self.generator.set_state(torch.as_tensor(state[-1]).cpu())
+
+    def _tensors(self) -> list[Tensor]:
+        optimizer = [*self.optimizer.squares, *self.optimizer.averages]
+        return [
+            *self.network.parameters(),
+            *self.network.buffers(),
+            *optimizer,
+            *self.accumulators,
+        ]
+
+
+class TrainingHook(Protocol):
+    """Sees every training, so that a killed run can continue inside one."""
+
+    def begin(self, training: TrainingState) -> int:
+        """Load what an earlier process reached, and return how many epochs it had done."""
+
+    def epoch_done(self, training: TrainingState, epoch: int, epochs: int) -> None:
+        """An epoch has ended: a good moment to save."""
+
+
+_hook: ContextVar[TrainingHook | None] = ContextVar("hook", default=None)
+
+
+@contextmanager
+def use_hook(hook: TrainingHook) -> Iterator[None]:
+    """Show every training inside this block to the hook."""
+    token = _hook.set(hook)
+    try:
+        yield
+    finally:
+        _hook.reset(token)
+
+
+def train(
+    network: nn.Module,
+    loss: Loss,
+    data: tuple[Tensor, ...],
+    schedule: Schedule,
+    *,
+    generator: torch.Generator,
+    name: str,
+    callback: Callback,
+    step: Step = RMSProp.step,
+    accumulators: Sequence[Tensor] = (),
+) -> None:
+    """Train a network in place on data in memory, with a fresh optimizer.
+
+    Rows come in a new random order each epoch; the last, partial batch is included.
+    """
+    n = len(data[0])
+    optimizer = RMSProp(
+        network.parameters(),
+        learning_rate=schedule.learning_rate,
+        rho=schedule.rho,
+        epsilon=schedule.epsilon,
+        momentum=schedule.momentum,
+        clip_norm=schedule.clip_norm,
+        clip_value=schedule.clip_value,
+    )
+    epochs = schedule.epochs_for(n)
+    hook, training = _hook.get(), TrainingState(network, optimizer, generator, accumulators)
+    done = hook.begin(training) if hook else 0
+    network.train()
+    for epoch in range(done + 1, epochs + 1):
+        order = torch.randperm(n, generator=generator).to(data[0].device)
+        losses = []
+        for number, rows in enumerate(order.split(schedule.batch_size)):
+            optimizer.learning_rate = schedule.rate(n, epoch - 1, number)
+            value = loss(*[tensor.index_select(0, rows) for tensor in data], generator)
+            step(optimizer, torch.autograd.grad(value, optimizer.parameters))
+            losses.append(value.detach() * len(rows))
+        mean = float(torch.stack(losses).sum()) / n
+        if not math.isfinite(mean):
+            raise DgdmnError(
+                f"the {name}'s loss is {mean} after epoch {epoch}; lower learning_rate or clip gradients"
+            )
+        callback(EpochDone(name, epoch, epochs, n, mean))
+        if hook:
+            hook.epoch_done(training, epoch, epochs)
+    network.eval()
+
+
+class TrainableNetwork(nn.Module):
+    """A network that knows its training schedule."""
+
+    kind: ClassVar[str]
+    """`generator` or `learner`, for events and messages."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__()
+        self.schedule = schedule
+
+    def train_with(
+        self,
+        loss: Loss,
+        data: tuple[Tensor, ...],
+        rng: torch.Generator,
+        callback: Callback,
+        step: Step = RMSProp.step,
+        accumulators: Sequence[Tensor] = (),
+    ) -> None:
+        """Train with this loss, starting from the present weights."""
+        train(
+            self,
+            loss,
+            data,
+            self.schedule,
+            generator=rng,
+            name=self.kind,
+            callback=callback,
+            step=step,
+            accumulators=accumulators,
+        )
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = True
+    ) -> Any:
+        """Load copies of weights with the right names, shapes and types."""
+        own = self.state_dict()
+        for key, value in state_dict.items():
+            if key in own and value.dtype != own[key].dtype:
+                raise TypeError(f"{key} is {value.dtype}, not {own[key].dtype}")
+        copies = {key: value.clone() for key, value in state_dict.items()}
+        return super().load_state_dict(copies, strict=strict, assign=assign)
+
+
+def map_batches(function: Callable[[Tensor], Tensor], x: Tensor, size: int = 2048) -> Tensor:
+    """Apply a function without gradients to many rows, a bounded number at a time."""
+    with torch.no_grad():
+        return torch.cat([function(part) for part in x.split(size)])
