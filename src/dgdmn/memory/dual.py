@@ -2,70 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
 
-from torch import Tensor
-
-from dgdmn.events import Listener, SleepBegan, SleepEnded, heard_in
-from dgdmn.memory.dictionary import unused_name
-from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.memory.recognition import Recognised, answered, known_by, recognised
+from dgdmn.config import Config
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import Context, SleepEnded, SleepStarted
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.protocols import Array, GenerativeMemory, MemoryFactory
+from dgdmn.memory.recognition import Recognized, known_by, predict_by, recognize
 from dgdmn.memory.short_term import ShortTermMemory
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.networks.layers import hollow
-from dgdmn.samples import Samples
-from dgdmn.seeds import Seeds
+from dgdmn.memory.task_log import new_task_name
 from dgdmn.storage import State
 
 
 class DualMemory:
-    """A short-term memory like the hippocampus beside a long-term memory like the neocortex."""
+    """A short-term memory like the hippocampus beside a long-term memory like the neocortex.
 
-    def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
-        self.stm = ShortTermMemory(blueprint)
-        self.ltm = GenerativeMemory(blueprint, "ltm", n_classes, seeds)
-        self._blueprint, self._options = blueprint, blueprint.preset
+    It knows its memories only by the `GenerativeMemory` protocol.
+    """
 
-    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
+    def __init__(
+        self, make_memory: MemoryFactory, config: Config, n_classes: int, rng: SeedStream
+    ) -> None:
+        self.config, self.n_classes = config, n_classes
+        self._make_memory = make_memory
+        self.stm = ShortTermMemory(make_memory, config.n_stm)
+        self.ltm = make_memory("ltm", n_classes, rng)
+
+    def __copy__(self) -> DualMemory:
+        """A snapshot: learning in one does not change the other."""
+        twin = object.__new__(DualMemory)
+        twin.__dict__.update(self.__dict__)
+        twin.stm = copy.copy(self.stm)
+        return twin
+
+    def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Learn a task in the short-term memory; sleep if that fills it.
 
-        Without a descriptor, the task is the one that the samples are recognised as, else a new one.
+        Without a name, the task is the one that the samples are recognized as, else a new one.
         """
         if task is None:
-            task = self.task_of(new) or unused_name(self.ltm.tasks.keys() | self.stm.tasks().keys())
+            known = self.ltm.tasks.keys() | self.stm.tasks().keys()
+            task = self.task_of(new) or new_task_name(known)
         recalled = self.ltm.recall(new.x) if task in self.ltm.tasks else None
-        self.stm.learn(task, new, recalled, self.ltm.n_classes, seeds, listen)
+        self.stm.learn(task, new, recalled, self.n_classes, ctx)
         if self.stm.full:
-            self.sleep(seeds, listen)
+            self.sleep(ctx)
 
-    def sleep(self, seeds: Seeds, listen: Listener) -> None:
-        """Dream of the tasks learnt since the last sleep and consolidate them into the long-term memory."""
-        tasks = self.stm.tasks()
+    def sleep(self, ctx: Context) -> None:
+        """Consolidate the tasks learned since the last sleep into the long-term memory."""
+        tasks = tuple(self.stm.tasks())
         if not tasks:
             return
-        dreams = self.stm.dream(seeds)
-        listen(SleepBegan(tuple(tasks), len(dreams)))
-        self.ltm.learn(dreams, tasks, seeds, heard_in("ltm", listen))
-        self.stm.forget()
-        listen(SleepEnded(tuple(tasks)))
+        ctx.callback(SleepStarted(tasks))
+        ltm = copy.copy(self.ltm)
+        ltm.consolidate([held.memory for held in self.stm.awake], ctx)
+        self.ltm = ltm
+        self.stm.clear()
+        ctx.callback(SleepEnded(tasks))
 
-    def probabilities(self, x: Tensor, task: str | None) -> Tensor:
+    def predict_proba(self, x: Array, task: str | None) -> Array:
         """Ask the task memory that holds the task, else the long-term memory.
 
-        Without a descriptor recognition chooses the memory.
+        Without a task, recognition chooses among the memories if there are several.
         """
-        if task is None:
-            return answered(x, self.memories(), self.recognise(x).answers)
-        held = self.stm.holding(task)
-        return (held.memory if held else self.ltm).probabilities(x)
+        if task is not None:
+            return (self.stm.holding(task) or self.ltm).predict_proba(x)
+        memories = self.memories()
+        if len(memories) == 1:
+            return memories[0].predict_proba(x)
+        return predict_by(x, memories, recognize(x, memories, self.config).chosen)
 
-    def recognise(self, x: Tensor) -> Recognised:
+    def recognize(self, x: Array) -> Recognized:
         """Which of `memories` answers for each sample (appendix A)."""
-        return recognised(x, self.memories(), self._options)
+        return recognize(x, self.memories(), self.config)
 
-    def task_of(self, new: Samples) -> str | None:
-        """The task these labelled samples belong to, by appendix A; None if no memory knows them."""
-        memory = known_by(new, self.memories(), self._options.gamma)
+    def task_of(self, new: Batch) -> str | None:
+        """The task these labeled samples belong to (appendix A); None if no memory knows them."""
+        memory = known_by(new, self.memories(), self.config.gamma)
         return memory.tasks.with_classes(new.classes()) if memory else None
 
     def memories(self) -> list[GenerativeMemory]:
@@ -73,43 +87,33 @@ class DualMemory:
         awake = [held.memory for held in self.stm.awake]
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
 
-    def room(self) -> int:
-        """Bytes of the long-term memory and n_STM task memories, awake or not: what there is just before a sleep.
+    def nbytes(self) -> int:
+        """Bytes just before a sleep: the long-term memory and n_STM task memories at capacity.
 
-        Priors count with their full size, and every task memory with as many codes as one ever had.
+        Every task memory counts with the largest buffer that one ever had.
         """
-        with hollow():
-            fresh = GenerativeMemory(self._blueprint, "stm", self.ltm.n_classes, Seeds(0))
-        awake = [held.memory for held in self.stm.awake]
-        asleep = max(0, self._options.n_stm - len(awake))
-        small = [*awake, *[fresh] * asleep]
-        return len(small) * self.stm.largest_index + sum(memory.room() for memory in (self.ltm, *small))
-
-    def state(self) -> State:
-        """All that was learnt."""
-        indexed = {"largest_index": self.stm.largest_index} if self.stm.largest_index else {}
-        return {"stm": self.stm.state(), "ltm": self.ltm.state(), **indexed}
-
-    def restore(self, state: State) -> None:
-        """Take back what `state` gave."""
-        self.stm.restore(state["stm"])
-        self.ltm.restore(state["ltm"])
-        self.stm.largest_index = state.get("largest_index", 0)
+        task_memories = [held.memory for held in self.stm.awake]
+        missing = max(0, self.config.n_stm - len(task_memories))
+        if missing:
+            fresh = self._make_memory("stm", self.n_classes, SeedStream(0))
+            task_memories += [fresh] * missing
+        at_capacity = sum(memory.nbytes(at_capacity=True) for memory in (self.ltm, *task_memories))
+        return at_capacity + len(task_memories) * self.stm.largest_buffer
 
     def grow(self, n_classes: int) -> None:
-        """There are more classes now. Each memory makes room for them when it next learns: new outputs
-        with random weights would only blur what it knows until then.
-        """
+        """From now on there are this many classes."""
+        self.n_classes = n_classes
         self.stm.grow(n_classes)
-        self.ltm.n_classes = n_classes
+        self.ltm = copy.copy(self.ltm)
+        self.ltm.grow(n_classes)
 
+    def state(self) -> State:
+        """All that was learned."""
+        buffer = {"largest_buffer": self.stm.largest_buffer} if self.stm.largest_buffer else {}
+        return {"stm": self.stm.state(), "ltm": self.ltm.state(), **buffer}
 
-def full_bytes(blueprint: Blueprint, n_classes: int) -> int:
-    """Bytes of a dual memory just before it sleeps: its weights and, where it has them, its priors.
-
-    Of our own networks, whatever the user's are; nothing is drawn from a run's seeds.
-    """
-    with hollow():
-        return DualMemory(
-            replace(blueprint, own_generator=None, own_learner=None), n_classes, Seeds(0)
-        ).room()
+    def load_state(self, state: State) -> None:
+        """Load what `state` returned."""
+        self.stm.load_state(state["stm"], self.n_classes)
+        self.ltm.load_state(state["ltm"])
+        self.stm.largest_buffer = state.get("largest_buffer", 0)

@@ -1,249 +1,339 @@
-"""The deep generative memory (DGM) of section 3.1: a generator, a learner and a dictionary of tasks."""
+"""The deep generative memory (DGM) of section 3.1: a generator, a learner, a task log and an age."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
-from dgdmn.events import Listener
-from dgdmn.memory.dictionary import Entry, TaskDictionary
-from dgdmn.memory.prior import LatentPrior
-from dgdmn.memory.replay import replay, softened
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.networks.generator import Coder, Generator, Learner, Role, ShapedLearner
-from dgdmn.networks.learner import cross_entropy
-from dgdmn.networks.training import in_batches
-from dgdmn.presets import Preset
-from dgdmn.samples import Samples, concat
-from dgdmn.seeds import Seeds
-from dgdmn.storage import State, bytes_in
+from dgdmn.config import Config
+from dgdmn.core.batch import Batch, concat
+from dgdmn.core.errors import UsageError
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.code_buffer import CodeBuffer
+from dgdmn.memory.latent_prior import LatentPrior
+from dgdmn.memory.protocols import MemoryFactory
+from dgdmn.memory.replay import replay
+from dgdmn.memory.task_log import TaskInfo, TaskLog
+from dgdmn.networks.classifier import cross_entropy
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.protocols import CustomizableLearner, LatentGenerator, Reconstructs, Role
+from dgdmn.networks.runtime import as_tensor, as_tensors, copy_tensor
+from dgdmn.networks.train import map_batches
+from dgdmn.storage import State, bytes_in, map_arrays, to_numpy
 
-_MODESTY = 0.25
-"""Power of the product of two opinions that are not independent: docs/decisions/best.md."""
+POOLING_EXPONENT = 0.25
+"""Exponent of the product of learner and prior, which are not independent (docs/decisions/deep.md)."""
 
 
-class GenerativeMemory:
-    """DGM = G + L + D_dgm + age. It keeps no sample: what it knows of the past it dreams."""
+class DeepGenerativeMemory:
+    """DGM = G + L + D_dgm + age. It keeps no sample of the past: it generates them.
 
-    generator: Generator
-    """G: models the inputs."""
-    learner: Learner
-    """L: predicts their class."""
-    tasks: TaskDictionary
-    """D_dgm: the tasks learnt, and how often each was met."""
-    age: int
-    """Samples seen so far (or trained on, with `age="letter"`)."""
-    n_classes: int
-    """Classes there are; L has fewer outputs while it has not learnt since new ones came."""
-    prior: LatentPrior | None
-    """Where the latents of G lie, by class; None: taken to be N(0, I), as in the paper."""
-    options: Preset
+    What goes beyond the paper is optional: a latent prior to sample from (`LatentPrior`), codes of a task's
+    samples until sleep (`CodeBuffer`), and a learner trained on noisy latents.
+    """
 
-    def __init__(self, blueprint: Blueprint, role: Role, n_classes: int, seeds: Seeds) -> None:
-        self._blueprint, self._role = blueprint, role
-        self.generator = blueprint.generator(role, seeds.next())
-        self.learner = blueprint.learner(role, n_classes, seeds.next())
-        self.tasks = TaskDictionary()
+    def __init__(
+        self,
+        factory: NetworkFactory,
+        role: Role,
+        n_classes: int,
+        rng: SeedStream,
+        *,
+        until_known: bool = False,
+    ) -> None:
+        self.factory, self.role, self.config = factory, role, factory.config
+        self._until_known = until_known
+        self.generator = factory.generator(role, rng.next())
+        self.learner = factory.learner(role, n_classes, rng.next())
+        self.tasks = TaskLog()
         self.age = 0
+        """Samples seen so far, or trained on with `age="n_total"`."""
+        self.n_seen = 0
+        """New samples learned; a task memory dreams as many at sleep."""
         self.n_classes = self._outputs = n_classes
-        self.options = blueprint.preset
-        self.prior = (
-            LatentPrior(_components(self.options, role), self.generator.latent)
-            if _components(self.options, role) and isinstance(self.generator, Coder)
-            else None
-        )
+        self.prior: LatentPrior | None = None
+        self.codes: CodeBuffer | None = None
+        if isinstance(self.generator, LatentGenerator):
+            latent_dim = self.generator.latent_dim
+            if components := _prior_components(self.config, role):
+                self.prior = LatentPrior(components, latent_dim)
+            if self.config.code_buffer and role == "stm":
+                capacity = max(1, self.config.n_max // self.config.n_stm)
+                self.codes = CodeBuffer(capacity, latent_dim)
+
+    # Learning
 
     def learn(
         self,
-        new: Samples,
-        tasks: Mapping[str, Entry],
-        seeds: Seeds,
-        listen: Listener,
-        past: Samples | None = None,
+        new: Batch,
+        tasks: Mapping[str, TaskInfo],
+        ctx: Context,
+        recalled: Batch | None = None,
     ) -> None:
-        """Learn new samples by deep generative replay (Algorithm 1), of `past` where somebody remembers it better."""
-        replay(self, new, tasks, past, seeds=seeds, listen=listen)
+        """Learn new samples by deep generative replay (Algorithm 1)."""
+        batch = as_tensors(new, self.factory.device)
+        past = self.codes.decode(self._latent_generator) if self.codes else None
+        lesson = (
+            batch if recalled is None else concat(batch, as_tensors(recalled, self.factory.device))
+        )
+        self._replay(lesson, tasks, ctx, past)
+        if self.codes is not None:
+            remembered = batch if past is None else concat(past, batch)
+            self.codes = self.codes.store(self._latent_generator, remembered, ctx.rng)
+        self.n_seen += len(new)
 
-    def make_room(self, seeds: Seeds) -> None:
-        """Give L outputs for the classes that came since it last learnt; after the dreams were labelled.
+    def consolidate(self, task_memories: Sequence[DeepGenerativeMemory], ctx: Context) -> None:
+        """The task memories dream, and Algorithm 1 learns their dreams."""
+        dreams = concat(*[memory.dream_all(ctx.rng) for memory in task_memories])
+        tasks = {task: info for memory in task_memories for task, info in memory.tasks.items()}
+        self._replay(dreams, tasks, ctx)
 
-        New outputs have random weights, and would have a say in what the past was.
+    def _replay(
+        self, new: Batch, tasks: Mapping[str, TaskInfo], ctx: Context, past: Batch | None = None
+    ) -> None:
+        # Training changes weights in place, so it works on copies: a snapshot keeps the old ones.
+        self.generator, self.learner = copy.deepcopy(self.generator), copy.deepcopy(self.learner)
+        replay(self, new, tasks, self.config, ctx.in_memory(self.role), past)
+
+    def train_generator(self, batch: Batch, new: Batch, ctx: Context) -> None:
+        """Train G and fit the prior to its latents (line 22).
+
+        With recognition, repeat until the new samples are recognized, at most `recog_trainings` times. Dreams
+        do not count there: blurred ink costs more than it weighs (appendix A).
         """
-        if self.n_classes > self._outputs:
-            self.learner.grow(self.n_classes, seeds.next())
-            self._outputs = self.n_classes
-
-    def train_generator(self, lesson: Samples, new: Tensor, seeds: Seeds, listen: Listener) -> None:
-        """Train G, and see where its latents lie now.
-
-        Where recognition relies on it, on until it knows the new samples, within bounds. Its own dreams are in
-        the lesson too, and not a measure: blurred ink costs more than it weighs (appendix A).
-        """
-        trainings = self.options.recog_trainings if self._blueprint.until_known else 1
+        trainings = self.config.recog_trainings if self._until_known else 1
         for _ in range(trainings):
-            self.generator.fit(lesson.x, seeds.next(), listen)
+            self.generator.fit(batch.x, ctx.rng.next(), ctx.callback)
             if self.prior is not None:
-                self.prior.fit(*self._coder.posterior(lesson.x), lesson.y, seeds.next())
-            if trainings == 1 or self.recognition_loss(new).mean() < self.options.gamma:
+                mean, deviation = self._latent_generator.encode(batch.x)
+                self.prior = self.prior.fit(mean, deviation, batch.y, ctx.rng.next())
+            if trainings == 1 or self._recognition_loss(new.x).mean() < self.config.gamma:
                 return
 
-    def recognition_loss(self, x: Tensor) -> Tensor:
-        """recons_loss(x) / intensity(x) for each sample, shape (n,) (appendix A).
+    def train_learner(self, new: Batch, dreams: Batch, ctx: Context, *, resample: bool) -> None:
+        """Train L on reconstructions of the new samples and on the dreams (lines 23-25)."""
+        latents = isinstance(self.generator, LatentGenerator)
+        if (
+            self.config.latent_noise > 0
+            and latents
+            and isinstance(self.learner, CustomizableLearner)
+        ):
+            self._train_learner_on_latents(new, dreams, ctx, resample=resample)
+            return
+        self._grow_output(ctx.rng)
+        if self.config.reconstruct_inputs in ("new", "all"):
+            new = Batch(self._reconstruct(new.x), new.y)  # 23
+        if self.config.reconstruct_inputs == "all":
+            dreams = Batch(self._reconstruct(dreams.x), dreams.y)
+        self.learner.fit(concat(new, dreams), ctx.rng.next(), ctx.callback)  # 24-25
 
-        Intensity is the sum of pixel values; a blank image counts as one pixel of ink, since it has none.
-        Appendix A sums over the samples of a task but compares with one γ for any number of them, so a
-        task is judged by the mean.
+    def _train_learner_on_latents(
+        self, new: Batch, dreams: Batch, ctx: Context, *, resample: bool
+    ) -> None:
+        """Train L on decoded draws from q(z | x), a new draw at each visit; with `resample`, also new dreams.
 
-        By `density`, a latent where none of the memory's own lie costs its nats too, and the entropy of grey
-        pixels, which no memory can reconstruct away, none: (recons_loss(x) − H(x) − log p(z)) / intensity(x).
+        The decoder's variation of a sample is what later dreams look like. It costs one decoding per visit.
         """
-        loss = self.generator.reconstruction_loss(x)
-        if self.prior and self.options.recognition == "density":
-            loss = loss - _entropy(x) - in_batches(self.prior.log_density, self._coder.posterior(x)[0])
+        generator, learner = self._latent_generator, self.learner
+        assert isinstance(learner, CustomizableLearner)
+        noise, clip = self.config.latent_noise, self.config.clip_probability
+        lesson = concat(new, dreams)
+        mean, deviation = generator.encode(lesson.x)
+        is_dream = torch.arange(len(lesson), device=mean.device) >= len(new)
+        prior = self.prior if resample else None
+        self._grow_output(ctx.rng)
+
+        def loss(
+            mean: Tensor, deviation: Tensor, y: Tensor, is_dream: Tensor, rng: torch.Generator
+        ) -> Tensor:
+            draw = torch.randn(mean.shape, generator=rng).to(mean.device)
+            z = torch.addcmul(mean, deviation, draw, value=noise)
+            if prior:
+                z[is_dream] = prior.sample_for(y[is_dream], rng)
+            return cross_entropy(learner(generator.decode_mean(z), rng), y, clip)
+
+        data = (mean, deviation, lesson.y, is_dream)
+        learner.train_with(loss, data, ctx.rng.next(), ctx.callback)
+
+    def _grow_output(self, rng: SeedStream) -> None:
+        """Add output units for new classes. Call after dreams are labeled: untrained outputs would distort them."""
+        if self.n_classes > self._outputs:
+            self.learner.grow(self.n_classes, rng.next())
+            self._outputs = self.n_classes
+
+    def grow(self, n_classes: int) -> None:
+        """From now on there are this many classes; output units for them come with the next training."""
+        self.n_classes = n_classes
+
+    # Generating
+
+    def dream(self, n: int, rng: SeedStream) -> Batch:
+        """Draw n inputs from G and label them with L (lines 17-18); a fitted prior knows the labels."""
+        if self.prior:
+            z, y = self.prior.sample(n, rng.next())
+            return Batch(self._latent_generator.decode_mean(z), y)
+        x = self.generator.sample(n, rng.next())
+        return Batch(x, self._predict(x).argmax(dim=1))
+
+    def dream_all(self, rng: SeedStream) -> Batch:
+        """As many samples as it has seen, dreamed or decoded from their codes."""
+        if self.codes:
+            return self.codes.decode(self._latent_generator)
+        return self.dream(self.n_seen, rng)
+
+    def sample(self, n: int, rng: SeedStream) -> Batch:
+        """Generate n labeled samples."""
+        dreams = self.dream(n, rng)
+        return Batch(to_numpy(dreams.x), to_numpy(dreams.y))
+
+    def recall(self, x: NDArray[Any]) -> Batch:
+        """Reconstructions of the inputs, with the learner's labels (section 3.2)."""
+        x_recon = self._reconstruct(self._tensor(x))
+        return Batch(to_numpy(x_recon), to_numpy(self._predict(x_recon).argmax(dim=1)))
+
+    def reconstruct(self, x: NDArray[Any]) -> NDArray[Any]:
+        """The inputs as the generator models them."""
+        return to_numpy(self._reconstruct(self._tensor(x)))
+
+    def _reconstruct(self, x: Tensor) -> Tensor:
+        """A generator that cannot reconstruct passes its inputs through."""
+        return self.generator.reconstruct(x) if isinstance(self.generator, Reconstructs) else x
+
+    def encode(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Mean latents of the inputs, shape (n, latent_dim)."""
+        return to_numpy(self._latent_generator.encode(self._tensor(x))[0])
+
+    # Predicting
+
+    def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Class probabilities by way of the reconstruction: x → G → x_recon → L → y (figure 1).
+
+        With `predict_with="learner+prior"`, p(y | x) ∝ (L(y | x_recon) p(z | y))^¼, z being the mean of
+        q(z | x). The exponent changes no answer; without it the answers are overconfident.
+        """
+        inputs, prior = self._tensor(x), self.predicting_prior
+        answers = self._predict(self._reconstruct(inputs))
+        if prior is not None:
+            z = self._latent_generator.encode(inputs)[0]
+            likelihood = map_batches(lambda part: prior.log_likelihood(part, self.n_classes), z)
+            answers = combine_with_prior(answers, likelihood)
+        return to_numpy(answers)
+
+    @property
+    def predicting_prior(self) -> LatentPrior | None:
+        """The prior if it takes part in predictions. In a task memory it does not: its learner has seen rows."""
+        used = self.prior and self.role == "ltm" and self.config.predict_with == "learner+prior"
+        return self.prior if used else None
+
+    def _predict(self, x: Tensor) -> Tensor:
+        """L(x), shape (n, n_classes); a class that came after the last training has probability 0."""
+        return F.pad(self.learner.predict_proba(x), (0, self.n_classes - self._outputs))
+
+    def recognition_loss(self, x: NDArray[Any]) -> NDArray[Any]:
+        """recons_loss(x) / intensity(x) of each sample, shape (n,) (appendix A).
+
+        Intensity is the sum of pixel values; a blank image counts as one pixel. With `recognition="density"`:
+        (recons_loss(x) − H(x) − log p(z)) / intensity(x). The latent density is added, and the entropy of gray
+        pixels, which no reconstruction can avoid, is subtracted.
+        """
+        return to_numpy(self._recognition_loss(self._tensor(x)))
+
+    def _recognition_loss(self, x: Tensor) -> Tensor:
+        generator = self.generator
+        if not isinstance(generator, Reconstructs):
+            raise UsageError(
+                f"generator {type(generator).__name__} cannot reconstruct, so tasks cannot be recognized; "
+                "pass the task's name"
+            )
+        loss = generator.reconstruction_loss(x)
+        if self.prior and self.config.recognition == "density":
+            z = self._latent_generator.encode(x)[0]
+            loss = loss - _entropy(x) - map_batches(self.prior.log_density, z)
         return loss / x.sum(dim=1).clamp(min=1.0)
 
-    def balanced_age(self, y: Tensor) -> int:
-        """The age of a memory that met each class of its past as often as these ones were met on average.
+    # State
 
-        Dreams from a prior are as many of each class, so by its age a long past outnumbers a new class of few
-        rows. It costs nothing. Without a prior nobody knows the classes, and age it is.
-        """
-        if not self.prior:
-            return self.age
-        return round(len(y) / len(y.unique()) * len(self.prior.labels.unique()))
+    def nbytes(self, *, at_capacity: bool = False) -> int:
+        """Bytes of weights and prior; at capacity the prior has all its components."""
+        state = {key: value for key, value in self.state().items() if key != "codes"}
+        if not at_capacity or self.prior is None:
+            return bytes_in(state)
+        return bytes_in({**state, "prior": {}}) + self.prior.capacity_bytes(self.n_classes)
 
-    def dream(self, n: int, seeds: Seeds) -> Samples:
-        """Draw n inputs from G and label them with L (Algorithm 1, lines 17-18).
-
-        Latents drawn from a fitted prior have known labels, and need no L.
-        """
-        if self.prior:
-            z, y = self.prior.draw(n, seeds.next())
-            return Samples(self._coder.decoded(z), y)
-        x = self.generator.sample(n, seeds.next())
-        return Samples(x, self.answers(x).argmax(dim=1))
-
-    @property
-    def learns_from_latents(self) -> bool:
-        """Whether L sees decodes of z ~ q(z | x), where the preset says so and the networks can."""
-        able = isinstance(self.generator, Coder) and isinstance(self.learner, ShapedLearner)
-        return self.options.latent_noise > 0 and able
-
-    def train_learner_on_latents(
-        self, new: Samples, dreams: Samples, anew: bool, seeds: Seeds, listen: Listener
-    ) -> None:
-        """Train L on decodes of z about the mean of q(z | x), drawn anew at each visit of a sample.
-
-        A decoder's way of varying a sample is what dreams will look like. Dreams may be dreamt `anew` as well,
-        from the fitted prior. It costs a decoding for each visit.
-        """
-        generator, learner, options = self._coder, self.learner, self.options
-        assert isinstance(learner, ShapedLearner)
-        lesson = concat(new, dreams)
-        mean, deviation = generator.posterior(lesson.x)
-        old = torch.arange(len(lesson), device=mean.device) >= len(new)
-        prior = self.prior if anew else None
-        believed = self._beliefs() if options.soft_labels else None
-        self.make_room(seeds)
-
-        def loss(mean: Tensor, deviation: Tensor, y: Tensor, old: Tensor, rng: torch.Generator) -> Tensor:
-            noise = torch.randn(mean.shape, generator=rng).to(mean.device)
-            z = torch.addcmul(mean, deviation, noise, value=options.latent_noise)
-            if prior:
-                z[old] = prior.latents_of(y[old], rng)
-            x = generator.decoded(z)
-            if believed:
-                y = softened(y, old, believed(x), options.soft_labels)
-            return cross_entropy(learner(x, rng), y, options.clip_probability)
-
-        learner.train_with(loss, (mean, deviation, lesson.y, old), seeds.next(), listen)
-
-    def _beliefs(self) -> Callable[[Tensor], Tensor]:
-        """L(x) as it is now, whatever it learns from here on."""
-        learner, unmet = copy.deepcopy(self.learner), self.n_classes - self._outputs
-        return lambda x: F.pad(learner.probabilities(x), (0, unmet))
-
-    def recall(self, x: Tensor) -> Samples:
-        """The inputs as this memory remembers them, with its learner's labels (section 3.2)."""
-        x_recon = self.generator.reconstruct(x)
-        return Samples(x_recon, self.answers(x_recon).argmax(dim=1))
-
-    def probabilities(self, x: Tensor) -> Tensor:
-        """Class probabilities, by way of the reconstruction: x → G → x_recon → L → y (figure 1).
-
-        With `both`, L and the prior have an equal say: p(y | x) ∝ (L(y | x_recon) p(z | y))^¼, z being the mean of
-        q(z | x). The power changes no answer; without it they are surer than they are right. It costs
-        (components) · d² products a sample, and no training.
-        """
-        answers, prior = self.answers(self.generator.reconstruct(x)), self.answering_prior
-        if prior is None:
-            return answers
-        z = self._coder.posterior(x)[0]
-        likely = in_batches(lambda part: prior.log_likelihood(part, self.n_classes), z)
-        return together(answers, likely)
-
-    @property
-    def answering_prior(self) -> LatentPrior | None:
-        """The prior, if it has a say: fitted, in the LTM, with `both`. An STTM's learner has seen rows."""
-        has_a_say = self.prior and self._role == "ltm" and self.options.answers == "both"
-        return self.prior if has_a_say else None
-
-    def answers(self, x: Tensor) -> Tensor:
-        """L(x), shape (n, n_classes); a class that came after this memory last learnt has probability 0."""
-        known = self.learner.probabilities(x)
-        return F.pad(known, (0, self.n_classes - self._outputs))
-
-    @property
-    def _coder(self) -> Coder:
-        assert isinstance(self.generator, Coder)
-        return self.generator
-
-    def room(self) -> int:
-        """Bytes of all that it knows, its prior with all the components it may have."""
-        prior = self.prior.room(self.n_classes) if self.prior is not None else 0
-        return bytes_in({**self.state(), "prior": {}}) + prior
+    def buffer_bytes(self) -> int:
+        """Bytes of the codes."""
+        return self.codes.nbytes() if self.codes is not None else 0
 
     def state(self) -> State:
-        """All that was learnt."""
-        return {
+        """All that was learned."""
+        state = {
             "generator": dict(self.generator.state_dict()),
             "learner": dict(self.learner.state_dict()),
             "tasks": self.tasks.state(),
             "age": self.age,
+            "n_seen": self.n_seen,
             "n_classes": self.n_classes,
             "outputs": self._outputs,
-            **({"prior": self.prior.state()} if self.prior is not None else {}),
         }
-
-    def restore(self, state: State) -> None:
-        """Take back what `state` gave."""
-        if state["outputs"] != self._outputs:
-            self.learner = self._blueprint.learner(self._role, state["outputs"], Seeds(0).next())
-        self.generator.load_state_dict(state["generator"])
         if self.prior is not None:
-            self.prior.restore(state["prior"])
+            state["prior"] = self.prior.state()
+        if self.codes is not None:
+            state["codes"] = self.codes.state()
+        return state
+
+    def load_state(self, state: State) -> None:
+        """Load what `state` returned."""
+        state = map_arrays(state, lambda array: copy_tensor(array, self.factory.device))
+        if state["outputs"] != self._outputs:
+            self.learner = self.factory.learner(self.role, state["outputs"], SeedStream(0).next())
+        self.generator.load_state_dict(state["generator"])
         self.learner.load_state_dict(state["learner"])
-        self.tasks = TaskDictionary.restored(state["tasks"])
-        self.age, self.n_classes, self._outputs = state["age"], state["n_classes"], state["outputs"]
+        if self.prior is not None:
+            self.prior = self.prior.with_state(state["prior"])
+        if self.codes is not None:
+            self.codes = self.codes.with_state(state["codes"])
+        self.tasks = TaskLog.from_state(state["tasks"])
+        self.age, self.n_seen = state["age"], state["n_seen"]
+        self.n_classes, self._outputs = state["n_classes"], state["outputs"]
+
+    @property
+    def _latent_generator(self) -> LatentGenerator:
+        assert isinstance(self.generator, LatentGenerator)
+        return self.generator
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return as_tensor(array, self.factory.device)
 
 
-def _components(options: Preset, role: Role) -> int:
-    """Gaussians of a memory's prior. A task memory needs one only to be recognised by, a tenth of the size."""
-    if role == "ltm" or options.prior_components == 0:
-        return options.prior_components
-    return max(1, options.prior_components // 10) if options.recognition == "density" else 0
+def _prior_components(config: Config, role: Role) -> int:
+    """Components of a memory's prior. A task memory needs one for recognition only, a tenth of the size."""
+    if role == "ltm" or config.prior_components == 0:
+        return config.prior_components
+    return max(1, config.prior_components // 10) if config.recognition == "density" else 0
 
 
 def _entropy(x: Tensor) -> Tensor:
-    """H(x) of pixels that are Bernoulli means, in nats, shape (n,): what the best of reconstructions costs."""
+    """H(x) of pixels as Bernoulli means, in nats, shape (n,)."""
     return -(torch.xlogy(x, x) + torch.xlogy(1 - x, 1 - x)).sum(dim=1)
 
 
-def together(answers: Tensor, likely: Tensor) -> Tensor:
-    """Probabilities of the classes by L's answers and the latent's log-likelihoods; L has no veto."""
-    sure = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()
-    return torch.softmax(_MODESTY * (sure + likely), dim=1)
+def combine_with_prior(answers: Tensor, log_likelihood: Tensor) -> Tensor:
+    """Class probabilities from the learner's answers and the latent's log-likelihoods; no zero vetoes."""
+    log_answers = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()
+    return torch.softmax(POOLING_EXPONENT * (log_answers + log_likelihood), dim=1)
+
+
+def deep_memories(factory: NetworkFactory, *, until_known: bool = False) -> MemoryFactory:
+    """A factory of deep generative memories."""
+
+    def make(role: Role, n_classes: int, rng: SeedStream) -> DeepGenerativeMemory:
+        return DeepGenerativeMemory(factory, role, n_classes, rng, until_known=until_known)
+
+    return make

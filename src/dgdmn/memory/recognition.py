@@ -1,60 +1,61 @@
-"""Appendix A: which memory knows these samples, when nobody says which task they are."""
+"""Appendix A: which memory knows these samples, when no task is named."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.presets import Preset
-from dgdmn.samples import Samples
+from dgdmn.config import Config
+from dgdmn.core.batch import Batch
+from dgdmn.memory.protocols import Array, GenerativeMemory
 
 
 @dataclass(frozen=True, eq=False)
-class Recognised:
-    """Who answers for each of n samples, and why."""
+class Recognized:
+    """Which memory answers for each of n samples."""
 
-    losses: Tensor
+    losses: Array
     """Recognition loss of each sample in each memory, shape (n, memories)."""
-    answers: Tensor
+    chosen: NDArray[np.intp]
     """Index of the memory that answers, shape (n,)."""
-    known: Tensor
+    known: NDArray[np.bool_]
     """Whether some memory's loss was below γ, shape (n,)."""
 
 
-def recognised(x: Tensor, memories: Sequence[GenerativeMemory], options: Preset) -> Recognised:
-    """The memory with the lowest recognition loss below γ, else the last: the long-term memory, if it ever slept.
+def recognize(x: Array, memories: Sequence[GenerativeMemory], config: Config) -> Recognized:
+    """The memory with the lowest recognition loss below γ, else the last one: the long-term memory.
 
-    Appendix A judges a task by all its samples: the mean over the `batch` decides for all. With
-    `sample` each is judged alone, as a batch of mixed tasks must be. By `density` the lowest loss decides even
-    above γ: it says whose samples they are far better than whether they are anyone's.
+    Appendix A judges a whole `batch` by its mean. With `recognize_per="sample"` each sample is judged alone, as
+    a batch of mixed tasks needs. With `recognition="density"` the lowest loss decides even above γ: it says
+    whose samples they are far better than whether they are anyone's.
     """
-    losses = torch.stack([memory.recognition_loss(x) for memory in memories], dim=1)
-    judged = (
-        losses.mean(dim=0, keepdim=True).expand_as(losses) if options.recognise_each == "batch" else losses
-    )
-    lowest, best = judged.min(dim=1)
-    known = lowest < options.gamma
-    sure = known if options.recognition == "reconstruction" else torch.ones_like(known)
-    return Recognised(losses, torch.where(sure, best, len(memories) - 1), known)
+    losses = np.stack([memory.recognition_loss(x) for memory in memories], axis=1)
+    judged = losses
+    if config.recognize_per == "batch":
+        judged = np.broadcast_to(losses.mean(axis=0, keepdims=True), losses.shape)
+    known = judged.min(axis=1) < config.gamma
+    sure = known if config.recognition == "reconstruction" else np.ones_like(known)
+    return Recognized(losses, np.where(sure, judged.argmin(axis=1), len(memories) - 1), known)
 
 
-def answered(x: Tensor, memories: Sequence[GenerativeMemory], by: Tensor) -> Tensor:
-    """Class probabilities, each sample answered by the memory of that index, shape (n, k)."""
-    parts = [memory.probabilities(x[by == index]) for index, memory in enumerate(memories)]
-    answers = parts[0].new_empty(len(x), parts[0].shape[1])
+def predict_by(x: Array, memories: Sequence[GenerativeMemory], chosen: NDArray[np.intp]) -> Array:
+    """Class probabilities, each sample answered by its chosen memory, shape (n, n_classes)."""
+    parts = [memory.predict_proba(x[chosen == index]) for index, memory in enumerate(memories)]
+    answers = np.empty((len(x), parts[0].shape[1]), dtype=parts[0].dtype)
     for index, part in enumerate(parts):
-        answers[by == index] = part
+        answers[chosen == index] = part
     return answers
 
 
-def known_by(new: Samples, memories: Sequence[GenerativeMemory], gamma: float) -> GenerativeMemory | None:
-    """The memory that knows a task's samples best, with a recognition loss below γ; None if none does.
+def known_by(
+    new: Batch, memories: Sequence[GenerativeMemory], gamma: float
+) -> GenerativeMemory | None:
+    """The memory that knows a task's samples best, with a mean recognition loss below γ; None if none does.
 
-    A memory that never met one of their classes cannot know them, whatever it reconstructs.
+    A memory that never met one of their classes cannot know them.
     """
     able = [memory for memory in memories if memory.tasks.with_classes(new.classes()) is not None]
     losses = [float(memory.recognition_loss(new.x).mean()) for memory in able]

@@ -5,19 +5,29 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from dgdmn.config import Config
+from dgdmn.core.batch import Batch, concat
+from dgdmn.core.events import Context, Replayed
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.task_log import TaskInfo, TaskLog
 
-from dgdmn.events import Listener, Replayed
-from dgdmn.memory.dictionary import Entry
-from dgdmn.samples import Samples, concat
-from dgdmn.seeds import Seeds
 
-if TYPE_CHECKING:
-    from dgdmn.memory.generative import GenerativeMemory
+class Replayable(Protocol):
+    """What Algorithm 1 needs of a memory: its age and tasks, its dreams, and two networks to train."""
+
+    age: int
+    tasks: TaskLog
+
+    def dream(self, n: int, rng: SeedStream) -> Batch:
+        """Draw n inputs from G and label them."""
+
+    def train_generator(self, batch: Batch, new: Batch, ctx: Context) -> None:
+        """Train G on the whole batch; `new` is the part that is not dreamed."""
+
+    def train_learner(self, new: Batch, dreams: Batch, ctx: Context, *, resample: bool) -> None:
+        """Train L on both parts; with `resample`, dreams may be drawn again during the training."""
 
 
 def allocate(n_new: int, age: int, n_max: int, kappa: float) -> tuple[int, int]:
@@ -25,7 +35,7 @@ def allocate(n_new: int, age: int, n_max: int, kappa: float) -> tuple[int, int]:
 
     >>> allocate(12_000, 24_000, 60_000, 0.0)
     (12000, 24000)
-    >>> allocate(6_000, 114_000, 60_000, 0.1)  # a twentieth is due, κ grants a tenth
+    >>> allocate(6_000, 114_000, 60_000, 0.1)  # the share is a twentieth, κ raises it to a tenth
     (6000, 54000)
     """
     n_tasks, n_gen = n_new, age  # lines 3-4
@@ -40,65 +50,35 @@ def allocate(n_new: int, age: int, n_max: int, kappa: float) -> tuple[int, int]:
 
 
 def replay(
-    dgm: GenerativeMemory,
-    new: Samples,
-    d_tasks: Mapping[str, Entry],
-    past: Samples | None = None,
-    *,
-    seeds: Seeds,
-    listen: Listener,
+    dgm: Replayable,
+    new: Batch,
+    d_tasks: Mapping[str, TaskInfo],
+    config: Config,
+    ctx: Context,
+    past: Batch | None = None,
 ) -> None:
-    """Train a generative memory on new samples and dreams of its own past.
+    """Train a generative memory on new samples of `d_tasks` and on dreams of its own past.
 
-    `d_tasks` names the tasks of the new samples; `past`, where it is given, takes the place of dreams.
+    `past`, where given, takes the place of the dreams.
     """
-    options = dgm.options
-    kappa = min(1.0, options.kappa * (len(d_tasks) if options.kappa_per == "task" else 1))
-    age = dgm.age if options.allocation == "age" else dgm.balanced_age(new.y)
-    n_tasks, n_gen = allocate(len(new), age, options.n_max, kappa)  # lines 3-16
-    n_seen = len(new)
-    if n_tasks < n_seen:
-        new = new.subsample(n_tasks, seeds.next())  # 12
-
-    dreams = (
-        dgm.dream(n_gen, seeds)  # 17-18: X_gen from G, Y_gen = L(X_gen)
+    kappa = min(1.0, config.kappa * (len(d_tasks) if config.kappa_per == "task" else 1))
+    n_tasks, n_gen = allocate(len(new), dgm.age, config.n_max, kappa)  # lines 3-16
+    x_tasks = new if n_tasks >= len(new) else new.subsample(n_tasks, ctx.rng.next())  # 12
+    x_gen = (
+        dgm.dream(n_gen, ctx.rng)  # 17-18: X_gen from G, Y_gen = L(X_gen)
         if past is None
-        else past.subsample(n_gen, seeds.next())
+        else past.subsample(n_gen, ctx.rng.next())
     )
-    x_tr = concat(new, dreams)  # 19
+    x_tr = concat(x_tasks, x_gen)  # 19
 
-    dgm.tasks.add(d_tasks)  # 20
-    dgm.age += n_seen if options.age == "seen" else n_tasks + n_gen  # 21
+    dgm.tasks = dgm.tasks.add(d_tasks)  # 20
+    dgm.age += len(new) if config.age == "seen" else n_tasks + n_gen  # 21
 
-    dgm.train_generator(x_tr, new.x, seeds, listen)  # 22
-    if dgm.learns_from_latents:
-        anew = options.dreams == "anew" and past is None
-        dgm.train_learner_on_latents(new, dreams, anew, seeds, listen)
-    else:
-        y_tr = x_tr.y
-        if options.soft_labels:
-            old = torch.arange(len(x_tr), device=y_tr.device) >= len(new)
-            y_tr = softened(y_tr, old, dgm.answers(x_tr.x), options.soft_labels)
-        dgm.make_room(seeds)
-        if options.reconstructed in ("new", "all"):
-            new = Samples(dgm.generator.reconstruct(new.x), new.y)  # 23
-        if options.reconstructed == "all":
-            dreams = Samples(dgm.generator.reconstruct(dreams.x), dreams.y)
-        dgm.learner.fit(Samples(concat(new, dreams).x, y_tr), seeds.next(), listen)  # 24-25
+    dgm.train_generator(x_tr, x_tasks, ctx)  # 22
+    dgm.train_learner(
+        x_tasks, x_gen, ctx, resample=config.resample_dreams and past is None
+    )  # 23-25
 
-    listen(Replayed(tuple(d_tasks), n_tasks, len(dreams), dgm.age, _balance(dreams)))
-
-
-def softened(y: Tensor, old: Tensor, believed: Tensor, share: float) -> Tensor:
-    """Labels as probabilities, those of what is old partly what was believed of it.
-
-    So that a dream between two classes is not taught as surely one of them. It costs a pass over the samples, with
-    latent noise at each visit.
-    """
-    known = F.one_hot(y, believed.shape[1]).float()
-    return torch.where(old[:, None], known.lerp(believed, share), known)
-
-
-def _balance(samples: Samples) -> tuple[int, ...]:
-    counts = Counter(samples.y.tolist())
-    return tuple(counts[index] for index in range(max(counts, default=-1) + 1))
+    dreamed = Counter(x_gen.y.tolist())
+    counts = tuple(dreamed[label] for label in range(max(dreamed, default=-1) + 1))
+    ctx.callback(Replayed(tuple(d_tasks), n_tasks, len(x_gen), dgm.age, counts))

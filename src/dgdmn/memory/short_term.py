@@ -2,134 +2,86 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from typing import NamedTuple
 
-from dgdmn.events import Listener, heard_in
-from dgdmn.memory.dictionary import Entry
-from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.memory.index import Index
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.networks.generator import Coder
-from dgdmn.samples import Samples, concat
-from dgdmn.seeds import Seeds
-from dgdmn.storage import State, bytes_in
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory
+from dgdmn.memory.task_log import TaskInfo
+from dgdmn.storage import State
 
 
-@dataclass
-class TaskMemory:
+class TaskMemory(NamedTuple):
     """An STTM: a generative memory for one task."""
 
     task: str
-    """The task it holds."""
     memory: GenerativeMemory
-    seen: int = 0
-    """Samples of the task seen; the sleep dreams as many."""
-    index: Index | None = None
-    """The samples' codes, where the preset wants them kept until the sleep."""
-
-    def learn(self, samples: Samples, n_new: int, seeds: Seeds, listen: Listener) -> None:
-        """Learn samples of the task, the first `n_new` of them new; what it has codes of it need not dream."""
-        new = Samples(samples.x[:n_new], samples.y[:n_new])
-        before = self._decoded() if self.index else None
-        entry = {self.task: Entry(1, new.classes())}
-        self.memory.learn(samples, entry, seeds, heard_in("stm", listen), past=before)
-        if self.index is not None and isinstance(self.memory.generator, Coder):
-            self.index.rewrite(self.memory.generator, concat(before, new) if before else new, seeds)
-        self.seen += n_new
-
-    def dream(self, seeds: Seeds) -> Samples:
-        """As many samples as it had, dreamt or decoded."""
-        return self._decoded() if self.index else self.memory.dream(self.seen, seeds)
-
-    def state(self) -> State:
-        """All that was learnt of the task."""
-        index = {} if self.index is None else {"index": self.index.state()}
-        return {"task": self.task, "seen": self.seen, **index, **self.memory.state()}
-
-    def restore(self, state: State) -> None:
-        """Take back what `state` gave."""
-        self.memory.restore(state)
-        self.seen = state["seen"]
-        if self.index is not None:
-            self.index.restore(state["index"])
-
-    def _decoded(self) -> Samples:
-        assert self.index is not None
-        assert isinstance(self.memory.generator, Coder)
-        return self.index.samples(self.memory.generator)
 
 
 class ShortTermMemory:
-    """n_STM task memories, allocated one after the other and freed together by sleep."""
+    """Up to n_STM task memories, made one after the other and freed together by sleep."""
 
-    def __init__(self, blueprint: Blueprint) -> None:
-        self._blueprint = blueprint
-        self.awake: list[TaskMemory] = []
-        self.largest_index = 0
-        """Bytes of the largest index that a task memory ever had."""
+    def __init__(self, make_memory: MemoryFactory, n_stm: int) -> None:
+        self._make_memory, self._n_stm = make_memory, n_stm
+        self.awake: tuple[TaskMemory, ...] = ()
+        self.largest_buffer = 0
+        """Bytes of the largest buffer that a task memory ever had."""
 
     @property
     def full(self) -> bool:
         """Whether every task memory holds a task."""
-        return len(self.awake) >= self._blueprint.preset.n_stm
+        return len(self.awake) >= self._n_stm
 
-    def holding(self, task: str) -> TaskMemory | None:
+    def holding(self, task: str) -> GenerativeMemory | None:
         """The task memory that holds this task, if any."""
-        return next((held for held in self.awake if held.task == task), None)
+        return next((held.memory for held in self.awake if held.task == task), None)
 
     def learn(
-        self,
-        task: str,
-        new: Samples,
-        recalled: Samples | None,
-        n_classes: int,
-        seeds: Seeds,
-        listen: Listener,
+        self, task: str, new: Batch, recalled: Batch | None, n_classes: int, ctx: Context
     ) -> None:
-        """Learn a task: in the STTM that holds it, else in a fresh one.
+        """Learn a task in the task memory that holds it, else in a fresh one.
 
-        `recalled` are the long-term memory's own samples of the task, if it knows it; they help the
-        training but do not count as seen.
+        `recalled` are the same inputs as the long-term memory recalls them, if it knows the task.
         """
         held = self.holding(task)
-        if held is None:
-            held = self._fresh(task, n_classes, seeds)
-            self.awake.append(held)
-        held.learn(new if recalled is None else concat(new, recalled), len(new), seeds, listen)
-        if held.index is not None:
-            self.largest_index = max(self.largest_index, bytes_in(held.index.state()))
+        memory = copy.copy(held) if held else self._make_memory("stm", n_classes, ctx.rng)
+        memory.learn(new, {task: TaskInfo(1, new.classes())}, ctx, recalled)
+        if held:
+            self.awake = tuple(
+                one._replace(memory=memory) if one.task == task else one for one in self.awake
+            )
+        else:
+            self.awake = (*self.awake, TaskMemory(task, memory))
+        self.largest_buffer = max(self.largest_buffer, memory.buffer_bytes())
 
-    def _fresh(self, task: str, n_classes: int, seeds: Seeds) -> TaskMemory:
-        memory, preset = GenerativeMemory(self._blueprint, "stm", n_classes, seeds), self._blueprint.preset
-        held = TaskMemory(task, memory)
-        if preset.index == "codes" and isinstance(memory.generator, Coder):
-            held.index = Index(max(1, preset.n_max // preset.n_stm), memory.generator.latent)
-        return held
-
-    def tasks(self) -> dict[str, Entry]:
+    def tasks(self) -> dict[str, TaskInfo]:
         """The tasks held, and how often each was met since the last sleep."""
         return {held.task: held.memory.tasks[held.task] for held in self.awake}
 
-    def dream(self, seeds: Seeds) -> Samples:
-        """As many samples of each task as it had."""
-        return concat(*[held.dream(seeds) for held in self.awake])
-
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Free every task memory."""
-        self.awake = []
-
-    def state(self) -> list[State]:
-        """All that the task memories awake have learnt."""
-        return [held.state() for held in self.awake]
-
-    def restore(self, state: list[State]) -> None:
-        """Take back what `state` gave."""
-        self.awake = []
-        for held in state:
-            self.awake.append(self._fresh(held["task"], held["outputs"], Seeds(0)))
-            self.awake[-1].restore(held)
+        self.awake = ()
 
     def grow(self, n_classes: int) -> None:
-        """Tell the task memories that are awake of new classes."""
+        """From now on there are this many classes."""
+        grown = []
         for held in self.awake:
-            held.memory.n_classes = n_classes
+            memory = copy.copy(held.memory)
+            memory.grow(n_classes)
+            grown.append(held._replace(memory=memory))
+        self.awake = tuple(grown)
+
+    def state(self) -> list[State]:
+        """All that the task memories have learned."""
+        return [{"task": held.task, **held.memory.state()} for held in self.awake]
+
+    def load_state(self, state: list[State], n_classes: int) -> None:
+        """Load what `state` returned."""
+        awake = []
+        for held in state:
+            memory = self._make_memory("stm", n_classes, SeedStream(0))
+            memory.load_state({key: value for key, value in held.items() if key != "task"})
+            awake.append(TaskMemory(held["task"], memory))
+        self.awake = tuple(awake)

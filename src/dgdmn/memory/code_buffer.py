@@ -1,0 +1,65 @@
+"""Latent codes of a task's samples, kept from learning to sleep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from dgdmn.core.batch import Batch
+from dgdmn.core.rng import SeedStream
+from dgdmn.networks.protocols import LatentGenerator
+from dgdmn.storage import State, bytes_in
+
+
+@dataclass(frozen=True, eq=False)
+class CodeBuffer:
+    """Codes and labels of samples, 2 bytes a number. Immutable: `store` returns a new buffer.
+
+    Decoded by the generator that made them, they are the samples but for its blur. They are much closer to
+    the data than weights are, so they go when the task memory is freed.
+    """
+
+    capacity: int
+    """Most codes kept; of more samples, a random part."""
+    latent_dim: int
+    codes: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.float16))
+    """Shape (n, latent_dim), float16."""
+    labels: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def bytes_per_sample(self) -> int:
+        """Bytes of one sample's code and label."""
+        return self.latent_dim * self.codes.itemsize + self.labels.itemsize
+
+    def decode(self, generator: LatentGenerator) -> Batch:
+        """The samples that the codes stand for."""
+        return Batch(generator.decode_mean(self.codes.float()), self.labels)
+
+    def store(self, generator: LatentGenerator, batch: Batch, rng: SeedStream) -> CodeBuffer:
+        """A buffer with the codes of these samples instead."""
+        if len(batch) > self.capacity:
+            batch = batch.subsample(self.capacity, rng.next())
+        return replace(self, codes=generator.encode(batch.x)[0].half(), labels=batch.y)
+
+    def nbytes(self) -> int:
+        """Bytes of the codes and labels."""
+        return bytes_in(self.state())
+
+    def state(self) -> State:
+        """The codes and labels."""
+        codes = self.codes if len(self) else self.codes.reshape(0, self.latent_dim)
+        return {"codes": codes, "labels": self.labels}
+
+    def with_state(self, state: State) -> CodeBuffer:
+        """A buffer with what `state` returned."""
+        codes, labels = state["codes"], state["labels"]
+        if codes.dtype != torch.float16 or codes.shape != (len(labels), self.latent_dim):
+            raise ValueError(f"codes are {codes.dtype} of shape {tuple(codes.shape)}")
+        if labels.dtype != torch.int64 or labels.dim() != 1:
+            raise ValueError(f"labels of codes are {labels.dtype} of shape {tuple(labels.shape)}")
+        return replace(self, codes=codes, labels=labels)

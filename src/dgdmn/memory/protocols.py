@@ -1,0 +1,89 @@
+"""What the dual memory needs of a generative memory. No torch here: arrays are numpy at this seam.
+
+A memory is a persistent value: `copy.copy(memory)` is a cheap snapshot. Methods that change a memory replace
+its attributes and never modify what a snapshot shares. This is how a failed call leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
+
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.task_log import TaskInfo, TaskLog
+from dgdmn.storage import State
+
+Role = Literal["stm", "ltm"]
+"""A small memory for one task, or the large memory for all of them."""
+Array = NDArray[Any]
+
+
+@runtime_checkable
+class GenerativeMemory(Protocol):
+    """Learns labeled samples, answers for them, and can generate samples like them."""
+
+    tasks: TaskLog
+    """The tasks it has learned; empty before it learns."""
+
+    def learn(
+        self,
+        new: Batch,
+        tasks: Mapping[str, TaskInfo],
+        ctx: Context,
+        recalled: Batch | None = None,
+    ) -> None:
+        """Learn new samples of these tasks.
+
+        `recalled` are the same inputs as another memory recalls them. They may help, but do not count as
+        seen.
+        """
+
+    def consolidate(self, task_memories: Sequence[Any], ctx: Context) -> None:
+        """Take over what task memories of the same kind have learned."""
+
+    def sample(self, n: int, rng: SeedStream) -> Batch:
+        """Generate n labeled samples."""
+
+    def predict_proba(self, x: Array) -> Array:
+        """Class probabilities, shape (n, n_classes)."""
+
+    def recognition_loss(self, x: Array) -> Array:
+        """How badly each sample is known, shape (n,); lower means better known."""
+
+    def recall(self, x: Array) -> Batch:
+        """The inputs as this memory remembers them, with its own labels."""
+
+    def grow(self, n_classes: int) -> None:
+        """From now on there are this many classes."""
+
+    def nbytes(self, *, at_capacity: bool = False) -> int:
+        """Bytes of what it keeps, now or when it is full, without `buffer_bytes`."""
+
+    def buffer_bytes(self) -> int:
+        """Bytes kept only until the next sleep."""
+
+    def state(self) -> State:
+        """All that was learned, as plain values and arrays."""
+
+    def load_state(self, state: State) -> None:
+        """Load what `state` returned."""
+
+
+class MemoryFactory(Protocol):
+    """Makes an untrained memory."""
+
+    def __call__(self, role: Role, n_classes: int, rng: SeedStream) -> GenerativeMemory:
+        """A memory of this role for this many classes."""
+
+
+class OwnMemory(Protocol):
+    """A user's memory class: what `DGDMN(memory=…)` takes."""
+
+    def __call__(
+        self, shape: tuple[int, ...], n_classes: int, role: Role, rng: SeedStream
+    ) -> GenerativeMemory:
+        """An untrained memory for flattened inputs of this shape, in [0, 1]."""
