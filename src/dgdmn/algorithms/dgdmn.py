@@ -1,11 +1,100 @@
-"""DGDMN: the deep generative dual memory network."""
+"""DGDMN: the deep generative dual memory network, with and without task names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self, final
 
-from dgdmn.algorithms.dual import DualClassifier
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Memory
+from dgdmn.algorithms.generative import GenerativeClassifier
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.dual import DualMemory
+from dgdmn.memory.protocols import GenerativeMemory
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.layers import meta_weights
+from dgdmn.networks.runtime import use_threads
+
+LONG_TERM = "long-term memory"
+
+
+@dataclass(frozen=True, eq=False)
+class Recognition:
+    """Which memory answers for each sample when no task is named (appendix A)."""
+
+    memories: tuple[str, ...]
+    """The task of each awake task memory, then `long-term memory` if it knows anything."""
+    losses: NDArray[np.float64]
+    """Recognition loss of each sample in each memory, shape (n, memories); lower means better known."""
+    answered_by: NDArray[Any]
+    """The memory that answers for each sample, shape (n,)."""
+    known: NDArray[np.bool_]
+    """Whether any loss was below γ; where it was not, the answer is a guess."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DualClassifier(GenerativeClassifier):
+    """A classifier with a short-term and a long-term memory."""
+
+    n_stm: int | None = None
+    code_buffer: bool | None = None
+    gamma: float | None = None
+    recognition: Literal["reconstruction", "density"] | None = None
+    recognize_per: Literal["batch", "sample"] | None = None
+    sttm_latent_dim: int | None = None
+    sttm_min_steps: int | None = None
+    sttm_generator_layers: tuple[int, ...] | None = None
+    sttm_generator_convolutions: tuple[int, ...] | None = None
+    sttm_learner_layers: tuple[int, ...] | None = None
+    sttm_learner_convolutions: tuple[int, ...] | None = None
+
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return DualMemory(self._memories(factory), factory.config, n_classes, rng)
+
+    def _long_term(self, fitted: FittedState) -> GenerativeMemory:
+        return _dual(fitted).ltm
+
+    def awake_tasks(self) -> tuple[str, ...]:
+        """The tasks that the short-term memory holds and a sleep would consolidate."""
+        check_is_fitted(self)
+        return tuple(held.task for held in _dual(self.fitted_).stm.awake)
+
+    def memory_bytes(self) -> int:
+        """Bytes of the long-term memory and n_stm task memories, as they are before a sleep."""
+        check_is_fitted(self)
+        with meta_weights():
+            return _dual(self.fitted_).nbytes()
+
+    def recognize(self, X: ArrayLike) -> Recognition:
+        """Which memory `predict` without a task asks for each sample, and whether any knows it."""
+        check_is_fitted(self)
+        memory, awake = _dual(self.fitted_), self.awake_tasks()
+        with use_threads(self.threads):
+            found = memory.recognize(self._to_inputs(X))
+        names = (*awake, LONG_TERM)[: len(memory.memories())] if awake else (LONG_TERM,)
+        return Recognition(
+            names,
+            found.losses.astype(np.float64),
+            np.array(names)[found.chosen],
+            found.known,
+        )
+
+    def info(self) -> EstimatorInfo:
+        """What it knows and keeps, for those who show it."""
+        about = super().info()
+        awake = _dual(self.fitted_).stm.awake
+        return replace(
+            about,
+            short_term=True,
+            awake=_dual(self.fitted_).stm.tasks(),
+            awake_rows={held.task: getattr(held.memory, "n_seen", 0) for held in awake},
+            awake_codes={
+                held.task: len(getattr(held.memory, "codes", None) or ()) for held in awake
+            },
+        )
 
 
 @final
@@ -15,16 +104,50 @@ class DGDMN(DualClassifier):
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> memory = DGDMN(random_state=0)
+    >>> memory = DGDMN(random_state=0, value_range=(-8, 8))
     >>> for label in (0, 1):  # two tasks of one class each; the second fills the short-term memory
     ...     X = rng.normal([4 * label, -4 * label], 1, size=(80, 2))
-    ...     memory = memory.set_params(value_range=(-8, 8)).partial_fit(X, np.full(80, label), task=str(label))
+    ...     memory = memory.partial_fit(X, np.full(80, label), task=str(label))
     >>> memory.consolidated_tasks()
     ('0', '1')
     >>> memory.predict([[0, 0], [4, -4]]).tolist()
     [0, 1]
     """
 
-    category: ClassVar[str] = "replay"
-    keeps: ClassVar[str] = "weights; with `best` codes until it sleeps"
-    source: ClassVar[str] = "Kamra 2018, section 3.2"
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class DGDMNRecog(DualClassifier):
+    """DGDMN without task names: "only (X, Y) while training and only X while testing" (appendix A).
+
+    A memory knows samples if its recognition loss is below γ. Its generator trains until that holds for what
+    it learned. A task name that is given all the same is ignored.
+    """
+
+    uses_task_names: ClassVar[bool] = False
+
+    recog_trainings: int | None = None
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        task: str | None = None,
+    ) -> Self:
+        """Learn one more task, or revise the one it is recognized as; `task` is ignored."""
+        return super().partial_fit(X, y, classes)
+
+    def predict_proba(self, X: ArrayLike, task: str | None = None) -> NDArray[np.float64]:
+        """Probability of each of `classes_`, by the memory that recognizes X; `task` is ignored."""
+        return super().predict_proba(X)
+
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        make_memory = self._memories(factory, until_known=True)
+        return DualMemory(make_memory, factory.config, n_classes, rng)
+
+
+def _dual(fitted: FittedState) -> DualMemory:
+    assert isinstance(fitted.memory, DualMemory)
+    return fitted.memory

@@ -1,20 +1,21 @@
-"""DGR: deep generative replay without a short-term memory: the long-term memory learns every task."""
+"""DGR: deep generative replay without a short-term memory. The long-term memory learns every task."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, final
+import copy
+from dataclasses import dataclass
+from typing import Any, final
 
-from torch import Tensor
+from numpy.typing import NDArray
 
+from dgdmn.algorithms.fitted import FittedState, Memory
 from dgdmn.algorithms.generative import GenerativeClassifier
-from dgdmn.algorithms.learnt import Learnt, Memory
-from dgdmn.events import Listener, heard_in
-from dgdmn.memory.dictionary import Entry, unused_name
-from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.samples import Samples
-from dgdmn.seeds import Seeds
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.protocols import GenerativeMemory
+from dgdmn.memory.task_log import TaskInfo, new_task_name
+from dgdmn.networks.factory import NetworkFactory
 from dgdmn.storage import State
 
 
@@ -23,16 +24,12 @@ from dgdmn.storage import State
 class DGR(GenerativeClassifier):
     """ "We train only the LTM from DGDMN to separate the effects of replay and dual memory" (section 4)."""
 
-    category: ClassVar[str] = "replay"
-    keeps: ClassVar[str] = "weights"
-    source: ClassVar[str] = "Kamra 2018, section 3.1"
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return _LongTermOnly(self._memories(factory)("ltm", n_classes, rng))
 
-    def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
-        return _LongTermOnly(replace(blueprint, own_generator=self.generator), n_classes, seeds)
-
-    def _long_term(self, learnt: Learnt) -> GenerativeMemory:
-        assert isinstance(learnt.memory, _LongTermOnly)
-        return learnt.memory.ltm
+    def _long_term(self, fitted: FittedState) -> GenerativeMemory:
+        assert isinstance(fitted.memory, _LongTermOnly)
+        return fitted.memory.ltm
 
     def awake_tasks(self) -> tuple[str, ...]:
         """None: every task is consolidated as it comes."""
@@ -40,26 +37,29 @@ class DGR(GenerativeClassifier):
 
 
 class _LongTermOnly:
-    """A long-term memory that consolidates each task as it comes."""
+    """A long-term memory that learns each task as it comes."""
 
-    def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
-        self.ltm = GenerativeMemory(blueprint, "ltm", n_classes, seeds)
+    def __init__(self, ltm: GenerativeMemory) -> None:
+        self.ltm = ltm
 
-    def learn(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
-        name = unused_name(self.ltm.tasks.keys()) if task is None else task
-        self.ltm.learn(new, {name: Entry(1, new.classes())}, seeds, heard_in("ltm", listen))
+    def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
+        name = new_task_name(self.ltm.tasks.keys()) if task is None else task
+        ltm = copy.copy(self.ltm)
+        ltm.learn(new, {name: TaskInfo(1, new.classes())}, ctx)
+        self.ltm = ltm
 
-    def sleep(self, seeds: Seeds, listen: Listener) -> None:
-        pass
+    def sleep(self, ctx: Context) -> None:
+        """Every task is consolidated already."""
 
-    def probabilities(self, x: Tensor, task: str | None) -> Tensor:
-        return self.ltm.probabilities(x)
+    def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
+        return self.ltm.predict_proba(x)
 
     def grow(self, n_classes: int) -> None:
-        self.ltm.n_classes = n_classes
+        self.ltm = copy.copy(self.ltm)
+        self.ltm.grow(n_classes)
 
     def state(self) -> State:
         return {"ltm": self.ltm.state()}
 
-    def restore(self, state: State) -> None:
-        self.ltm.restore(state["ltm"])
+    def load_state(self, state: State) -> None:
+        self.ltm.load_state(state["ltm"])

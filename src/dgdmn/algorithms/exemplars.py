@@ -1,17 +1,20 @@
-"""Exemplars: rows of the past kept as they were, and how many there is room for."""
+"""Exemplars: training rows that are kept, and how many may be."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from dgdmn.errors import UsageError
-from dgdmn.memory.dual import full_bytes
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.samples import Samples
+from dgdmn.core.batch import Batch
+from dgdmn.core.errors import UsageError
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.dual import DualMemory
+from dgdmn.memory.generative import deep_memories
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.layers import meta_weights
 from dgdmn.storage import State
 
 LABEL_BYTES = 4
@@ -20,10 +23,7 @@ LABEL_BYTES = 4
 
 @dataclass(frozen=True, eq=False)
 class Exemplars:
-    """Rows in as few bytes as images have: round(255 x), which is exact for data that came as uint8.
-
-    Immutable by convention, as `Samples` are: copies of a memory share them.
-    """
+    """Rows as uint8, round(255 x), which is exact for data that came as uint8. Immutable."""
 
     x: Tensor
     """Inputs as uint8, shape (n, d)."""
@@ -31,9 +31,9 @@ class Exemplars:
     """Class indices as int32, shape (n,)."""
 
     @classmethod
-    def of(cls, samples: Samples) -> Exemplars:
+    def from_batch(cls, batch: Batch) -> Exemplars:
         """These samples as bytes."""
-        return cls((samples.x * 255).round().to(torch.uint8), samples.y.to(torch.int32))
+        return cls((batch.x * 255).round().to(torch.uint8), batch.y.to(torch.int32))
 
     def __len__(self) -> int:
         return len(self.x)
@@ -41,16 +41,16 @@ class Exemplars:
     def __deepcopy__(self, memo: dict[int, object]) -> Exemplars:
         return self
 
-    def samples(self) -> Samples:
-        """What a network trains on: inputs in [0, 1] again."""
-        return Samples(self.x.float() / 255, self.y.long())
+    def to_batch(self) -> Batch:
+        """The rows as a network trains on them: inputs in [0, 1]."""
+        return Batch(self.x.float() / 255, self.y.long())
 
     def take(self, rows: Tensor) -> Exemplars:
         """Some of these rows, by number or by a mask."""
         return Exemplars(self.x[rows], self.y[rows])
 
     def first(self, n: int) -> Exemplars:
-        """The first n rows; a copy, for a view would keep all the others in memory."""
+        """Copies of the first n rows; a view would keep all rows in memory."""
         return Exemplars(self.x[:n].clone(), self.y[:n].clone())
 
     def state(self) -> State:
@@ -58,27 +58,28 @@ class Exemplars:
         return {"x": self.x, "y": self.y}
 
     @classmethod
-    def restored(cls, state: State) -> Exemplars:
-        """What `state` gave."""
+    def from_state(cls, state: State) -> Exemplars:
+        """The rows that `state` returned."""
         return cls(state["x"], state["y"])
 
 
-def joined(*parts: Exemplars) -> Exemplars:
-    """Exemplars one after the other."""
+def join(*parts: Exemplars) -> Exemplars:
+    """Concatenate exemplars."""
     return Exemplars(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
 
 
-def room(blueprint: Blueprint, n_classes: int) -> int:
-    """How many rows may be kept: `exemplars`, or as many as fit into the bytes of DGDMN's memory.
+def exemplar_capacity(factory: NetworkFactory, n_classes: int) -> int:
+    """How many rows may be kept: `exemplars`, or as many as fit the bytes of DGDMN's memory.
 
-    A row takes a byte for each value and LABEL_BYTES. DGDMN's memory has outputs for the classes known
-    when learning begins.
+    DGDMN's memory is counted with our own networks and with outputs for the classes known when learning
+    begins.
     """
-    rows = blueprint.preset.exemplars
+    rows = factory.config.exemplars
     if not rows:
-        rows = full_bytes(blueprint, n_classes) // (math.prod(blueprint.shape) + LABEL_BYTES)
+        ours = replace(factory, own_generator=None, own_learner=None)
+        with meta_weights():
+            memory = DualMemory(deep_memories(ours), ours.config, n_classes, SeedStream(0))
+            rows = memory.nbytes() // (math.prod(factory.shape) + LABEL_BYTES)
     if not rows:
-        raise UsageError(
-            "exemplars is 0, and DGDMN's memory is smaller than one row; give exemplars a number"
-        )
+        raise UsageError("exemplars is 0 and DGDMN's memory is smaller than one row; set exemplars")
     return rows

@@ -1,56 +1,58 @@
-"""What the algorithms with a generative memory have in common: they dream, reconstruct and sleep."""
+"""What DGDMN and DGR have in common: they sleep, sample and reconstruct."""
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dgdmn.algorithms.base import ContinualClassifier, seeds_of, using_threads
-from dgdmn.algorithms.learnt import Learnt
-from dgdmn.errors import UsageError
-from dgdmn.events import ignore
-from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.networks.generator import Coder, GeneratorFactory
+from dgdmn.algorithms.estimator import ContinualClassifier, flat_rows, seed_stream
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState
+from dgdmn.config import Config
+from dgdmn.config.registry import generator_info, load_target
+from dgdmn.core.errors import UsageError
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.generative import DeepGenerativeMemory, deep_memories
+from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.protocols import GeneratorFactory, LatentGenerator
+from dgdmn.networks.runtime import use_threads
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GenerativeClassifier(ContinualClassifier):
-    """A classifier whose memory can dream."""
+    """A classifier with a generative memory."""
 
-    by_descriptor: ClassVar[bool] = True
-    """Whether the name of a task says which memory answers for it."""
+    uses_task_names: ClassVar[bool] = True
+    """Whether the name of a task chooses the memory that answers."""
 
     n_max: int | None = None
     kappa: float | None = None
     kappa_per: Literal["replay", "task"] | None = None
-    age: Literal["seen", "letter"] | None = None
-    allocation: Literal["age", "class"] | None = None
-    reconstructed: Literal["new", "all", "none"] | None = None
-    optimiser_state: Literal["fresh", "kept"] | None = None
-    latent: int | None = None
+    age: Literal["seen", "n_total"] | None = None
+    reconstruct_inputs: Literal["new", "all", "none"] | None = None
+    latent_dim: int | None = None
     generator_layers: tuple[int, ...] | None = None
     generator_convolutions: tuple[int, ...] | None = None
     generator_epochs: int | None = None
     learner_epochs: int | None = None
     beta: float | None = None
     prior_components: int | None = None
-    dreams: Literal["once", "anew"] | None = None
-    soft_labels: float | None = None
+    resample_dreams: bool | None = None
     latent_noise: float | None = None
-    answers: Literal["learner", "both"] | None = None
-    generator: GeneratorFactory | None = None
-    """Makes generators of your own (`dgdmn.networks.generator`)."""
+    predict_with: Literal["learner", "learner+prior"] | None = None
+    generator: str | GeneratorFactory | None = None
+    """`vae`, the name of a registered generator, or a factory of your own (`dgdmn.networks.protocols`)."""
+    memory: OwnMemory | None = None
+    """Makes your own generative memories (`dgdmn.memory.protocols`) instead of the deep one."""
 
     @abstractmethod
-    def _long_term(self, learnt: Learnt) -> GenerativeMemory:
+    def _long_term(self, fitted: FittedState) -> GenerativeMemory:
         """The generative memory that holds the past."""
 
     @abstractmethod
@@ -60,70 +62,108 @@ class GenerativeClassifier(ContinualClassifier):
     def sleep(self) -> Self:
         """Consolidate now what the short-term memory holds."""
         check_is_fitted(self)
-        with using_threads(self.threads):
-            learnt = copy.deepcopy(self.learnt_)
-            learnt.memory.sleep(learnt.seeds, self.listen or ignore)
-        return self._commit(learnt)
+        with use_threads(self.threads):
+            fitted = self.fitted_.snapshot()
+            fitted.memory.sleep(self._context(fitted))
+        return self._commit(fitted)
 
-    def sample(self, n: int = 1, random_state: Any = None) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        """Dream n samples of the long-term memory: inputs of the shape and range learnt, and their labels.
+    def sample(
+        self, n: int = 1, random_state: Any = None
+    ) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """Generate n samples of the long-term memory: inputs in the shape and range learned, and labels.
 
-        Another `random_state` gives other dreams. Dreaming leaves no trace in what is learnt later.
+        Sampling does not affect what is learned later.
         """
-        learnt, long_term = self._consolidated()
+        fitted, long_term = self._consolidated()
         if not isinstance(n, Integral) or n < 1:
             raise UsageError(f"n is {n!r}; it must be a whole number of at least 1")
-        seeds = learnt.seeds.aside() if random_state is None else seeds_of(random_state)
-        with using_threads(self.threads):
-            dreams = long_term.dream(int(n), seeds)
-            # with a latent prior a dream's class is known; without one the learner says what it sees
-            outputs = (
-                F.one_hot(dreams.y, long_term.n_classes) if long_term.prior else long_term.answers(dreams.x)
-            )
-            answers = learnt.named(outputs)
-        return learnt.scaling.invert(dreams.x.cpu().numpy(), learnt.shape), self._labels(answers)
+        rng = fitted.rng.side_stream() if random_state is None else seed_stream(random_state)
+        with use_threads(self.threads):
+            batch = long_term.sample(int(n), rng)
+            units = np.array(batch.y)
+            unnamed = units >= len(fitted.labels)  # an output that no class uses yet
+            if unnamed.any():
+                answers = long_term.predict_proba(batch.x[unnamed])
+                units[unnamed] = answers[:, : len(fitted.labels)].argmax(axis=1)
+        return fitted.scaling.invert(batch.x, fitted.shape), np.asarray(fitted.labels)[units]
 
     def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
-        """X as the long-term memory sees it, in its own range (uint8 as floats in [0, 1])."""
-        learnt, long_term = self._consolidated()
-        with using_threads(self.threads):
-            x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
-            rows = long_term.generator.reconstruct(x)
-        return learnt.scaling.invert(rows.cpu().numpy(), learnt.shape)
+        """X as the long-term memory models it, in the range learned (uint8 as floats in [0, 1])."""
+        fitted, long_term = self._consolidated()
+        with use_threads(self.threads):
+            rows = long_term.recall(self._to_inputs(X)).x
+        return fitted.scaling.invert(rows, fitted.shape)
+
+    def reconstruct_unclipped(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Reconstructions, in [0, 1], of inputs already in [0, 1] but for noise; nothing is clipped."""
+        long_term = self._consolidated()[1]
+        with use_threads(self.threads):
+            rows: NDArray[np.float32] = long_term.recall(flat_rows(X)).x
+        return rows.reshape(np.shape(X))
 
     def has_latents(self) -> bool:
-        """Whether the long-term memory's generator has a latent space; one of your own may have none."""
+        """Whether the long-term memory has a latent space."""
         check_is_fitted(self)
-        return isinstance(self._long_term(self.learnt_).generator, Coder)
+        long_term = self._long_term(self.fitted_)
+        if not isinstance(long_term, DeepGenerativeMemory):
+            return False
+        return isinstance(long_term.generator, LatentGenerator)
 
     def latents(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Where X lies in the long-term memory's latent space: the means of q(z | x), shape (n, latent)."""
-        learnt, long_term = self._consolidated()
-        generator = long_term.generator
-        if not isinstance(generator, Coder):
-            raise UsageError(
-                f"generator {type(generator).__name__} has no latents; make it a Coder, or use ours"
-            )
-        with using_threads(self.threads):
-            x = self._inputs(learnt, self._validated(X, None, reset=False)[0])
-            z: NDArray[np.float32] = generator.posterior(x)[0].cpu().numpy()
-        return z
+        """The means of q(z | x) in the long-term memory's latent space, shape (n, latent_dim)."""
+        long_term = self._consolidated()[1]
+        if not self.has_latents():
+            name = type(getattr(long_term, "generator", long_term)).__name__
+            raise UsageError(f"{name} has no latents; use a generator that is a LatentGenerator")
+        assert isinstance(long_term, DeepGenerativeMemory)
+        with use_threads(self.threads):
+            return long_term.encode(self._to_inputs(X))
 
     def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
         """The labels that the long-term memory alone would give."""
         long_term = self._consolidated()[1]
-        return self._labels(self._answers(X, lambda _, x: long_term.probabilities(x)))
-
-    def _consolidated(self) -> tuple[Learnt, GenerativeMemory]:
-        check_is_fitted(self)
-        long_term = self._long_term(self.learnt_)
-        if not long_term.tasks:
-            raise UsageError(
-                "the long-term memory knows nothing yet: its first sleep is to come, or call sleep()"
-            )
-        return self.learnt_, long_term
+        return self._most_likely(self._predict_with(X, lambda _, x: long_term.predict_proba(x)))
 
     def consolidated_tasks(self) -> tuple[str, ...]:
         """The tasks in the long-term memory; none before the first sleep."""
         check_is_fitted(self)
-        return tuple(self._long_term(self.learnt_).tasks)
+        return tuple(self._long_term(self.fitted_).tasks)
+
+    def info(self) -> EstimatorInfo:
+        """What it knows and keeps, for those who show it."""
+        long_term = self._long_term(self.fitted_) if self.__sklearn_is_fitted__() else None
+        return replace(
+            super().info(),
+            generative=True,
+            by_task_name=self.uses_task_names,
+            consolidated=dict(long_term.tasks) if long_term else {},
+            age=getattr(long_term, "age", 0),
+        )
+
+    def _consolidated(self) -> tuple[FittedState, GenerativeMemory]:
+        check_is_fitted(self)
+        long_term = self._long_term(self.fitted_)
+        if not long_term.tasks:
+            raise UsageError(
+                "the long-term memory is empty until the first sleep; learn more tasks, or call sleep()"
+            )
+        return self.fitted_, long_term
+
+    def _factory(self, config: Config, shape: tuple[int, ...]) -> NetworkFactory:
+        generator = self.generator
+        if isinstance(generator, str):
+            info = generator_info(generator)
+            built_in = info.target == generator_info("vae").target
+            generator = None if built_in else load_target(info.target)
+        return replace(super()._factory(config, shape), own_generator=generator)
+
+    def _memories(self, factory: NetworkFactory, *, until_known: bool = False) -> MemoryFactory:
+        """What makes this estimator's memories: the user's class, or deep ones."""
+        own = self.memory
+        if own is None:
+            return deep_memories(factory, until_known=until_known)
+
+        def make(role: Role, n_classes: int, rng: SeedStream) -> GenerativeMemory:
+            return own(factory.shape, n_classes, role, rng)
+
+        return make

@@ -1,15 +1,24 @@
-"""NN: a plain network trained on one task after the other. It shows what forgetting is."""
+"""NN and DropNN: a plain network trained on one task after the other, and the base of all network methods."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, final
 
-from dgdmn.algorithms.base import ContinualClassifier
-from dgdmn.algorithms.learnt import Memory
-from dgdmn.algorithms.network import Network
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.seeds import Seeds
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.fitted import Memory
+from dgdmn.core.batch import Batch
+from dgdmn.core.errors import UsageError
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.protocols import CustomizableLearner, Learner
+from dgdmn.networks.runtime import as_tensor, as_tensors, copy_tensor
+from dgdmn.storage import State, map_arrays, to_numpy
 
 
 @final
@@ -17,11 +26,85 @@ from dgdmn.seeds import Seeds
 class NN(ContinualClassifier):
     """The paper's "feedforward neural network": the learner alone, six epochs a task (section 4)."""
 
-    category: ClassVar[str] = "none"
-    keeps: ClassVar[str] = "weights"
-    source: ClassVar[str] = "Kamra 2018, section 4"
-
     learner_epochs: int | None = None
 
-    def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
-        return Network(blueprint, n_classes, seeds)
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return Network(factory, n_classes, rng)
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropNN(ContinualClassifier):
+    """NN with dropout after each hidden layer, "to prevent representational overlaps" (section 4)."""
+
+    learner_epochs: int | None = None
+    dropout: float | None = None
+
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return Network(factory, n_classes, rng, dropout=factory.config.dropout)
+
+
+class Network:
+    """The memory of an algorithm that is one network; subclasses say how it trains."""
+
+    learner: Learner
+
+    def __init__(
+        self, factory: NetworkFactory, n_classes: int, rng: SeedStream, *, dropout: float = 0.0
+    ) -> None:
+        self.config, self.device = factory.config, factory.device
+        self.learner = factory.learner("ltm", n_classes, rng.next(), dropout=dropout)
+        self._outputs = self._n_classes = n_classes
+
+    def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Learn one task's samples, after adding outputs for new classes."""
+        self.learner = copy.deepcopy(self.learner)  # training works in place: snapshots keep theirs
+        if self._n_classes > self._outputs:
+            self.learner.grow(self._n_classes, ctx.rng.next())
+            self._outputs = self._n_classes
+        self.train(task, as_tensors(new, self.device), ctx)
+
+    def train(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Train the learner on one task's samples."""
+        self.learner.fit(new, ctx.rng.next(), ctx.callback)
+
+    def sleep(self, ctx: Context) -> None:
+        """Nothing is held for a short term."""
+
+    def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
+        """The network's answer; the task's name is not used."""
+        return to_numpy(self.predict_tensor(as_tensor(x, self.device)))
+
+    def predict_tensor(self, x: Tensor) -> Tensor:
+        """Class probabilities, shape (n, outputs)."""
+        return self.learner.predict_proba(x)
+
+    def grow(self, n_classes: int) -> None:
+        """From now on there are this many classes; outputs for them come with the next task."""
+        self._n_classes = n_classes
+
+    def state(self) -> State:
+        """The weights."""
+        return {"learner": dict(self.learner.state_dict())}
+
+    def load_state(self, state: State) -> None:
+        """Load what `state` returned; this memory was made with as many outputs."""
+        self.load_tensors(map_arrays(state, lambda array: copy_tensor(array, self.device)))
+
+    def load_tensors(self, state: State) -> None:
+        """Load a state whose arrays are tensors."""
+        self.learner.load_state_dict(state["learner"])
+
+
+class CustomizedNetwork(Network):
+    """A network that an algorithm trains with its own loss or step."""
+
+    learner: CustomizableLearner
+
+    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
+        super().__init__(factory, n_classes, rng)
+        if not isinstance(self.learner, CustomizableLearner):
+            raise UsageError(
+                f"learner {type(self.learner).__name__} has no train_with, which this algorithm needs: "
+                "see dgdmn.networks.protocols.CustomizableLearner"
+            )

@@ -3,65 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import torch
 
-from dgdmn.algorithms.base import ContinualClassifier
-from dgdmn.algorithms.learnt import Memory
-from dgdmn.algorithms.network import Network
-from dgdmn.events import Listener
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.samples import Samples, concat
-from dgdmn.seeds import Seeds
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.fitted import Memory
+from dgdmn.algorithms.nn import Network
+from dgdmn.core.batch import Batch, concat
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.networks.factory import NetworkFactory
 from dgdmn.storage import State
 
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
 class PPR(ContinualClassifier):
-    """Trains on the new samples beside random inputs, labelled by the network itself before it learns them.
+    """Trains on the new samples beside random inputs that the network labeled before it learns them.
 
-    Inputs are uniform in [0, 1]; "apart from the task samples, the remaining memory was filled with
-    random samples and corresponding labels" (appendix B).
+    Inputs are uniform in [0, 1]; "apart from the task samples, the remaining memory was filled with random
+    samples and corresponding labels" (appendix B).
     """
-
-    category: ClassVar[str] = "replay"
-    keeps: ClassVar[str] = "weights"
-    source: ClassVar[str] = "Robins 2004"
 
     learner_epochs: int | None = None
     ppr_memory: int | None = None
 
-    def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
-        return _Rehearsing(blueprint, n_classes, seeds)
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return _RehearsingNetwork(factory, n_classes, rng)
 
 
-class _Rehearsing(Network):
-    """A network that rehearses what it answers to noise."""
+class _RehearsingNetwork(Network):
+    """A network that rehearses its own answers to noise."""
 
-    def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
-        super().__init__(blueprint, n_classes, seeds)
-        self._device = blueprint.device
-        self._taught = False
+    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
+        super().__init__(factory, n_classes, rng)
+        self._trained = False
 
-    def train(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
-        """Train on the new samples and, once something is known, on pseudopatterns."""
-        n = max(0, (self.options.ppr_memory or 3 * len(new)) - len(new))
-        rehearsed = [self.pseudopatterns(n, new.x.shape[1], seeds)] if self._taught else []
-        self.learner.fit(concat(new, *rehearsed), seeds.next(), listen)
-        self._taught = True
+    def train(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Train on the new samples and, after the first task, on pseudopatterns."""
+        n = max(0, (self.config.ppr_memory or 3 * len(new)) - len(new))
+        patterns = [self.pseudopatterns(n, new.x.shape[1], ctx.rng)] if self._trained else []
+        self.learner.fit(concat(new, *patterns), ctx.rng.next(), ctx.callback)
+        self._trained = True
 
-    def pseudopatterns(self, n: int, d: int, seeds: Seeds) -> Samples:
-        """n inputs of d uniform numbers, and the network's own labels."""
-        x = torch.rand(n, d, generator=seeds.next()).to(self._device)
-        return Samples(x, self.learner.probabilities(x).argmax(dim=1))
+    def pseudopatterns(self, n: int, d: int, rng: SeedStream) -> Batch:
+        """n inputs of d uniform numbers, labeled by the network."""
+        x = torch.rand(n, d, generator=rng.next()).to(self.device)
+        return Batch(x, self.learner.predict_proba(x).argmax(dim=1))
 
     def state(self) -> State:
-        """The weights, and whether they know anything."""
-        return {**super().state(), "taught": self._taught}
+        """The weights, and whether they were trained."""
+        return {**super().state(), "trained": self._trained}
 
-    def restore(self, state: State) -> None:
-        """Take back what `state` gave."""
-        super().restore(state)
-        self._taught = state["taught"]
+    def load_tensors(self, state: State) -> None:
+        """Load a state whose arrays are tensors."""
+        super().load_tensors(state)
+        self._trained = state["trained"]

@@ -1,4 +1,4 @@
-"""Values become numbers in [0, 1]: the estimator owns its scaling."""
+"""Scaling of the user's values to [0, 1]."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dgdmn.errors import UsageError
+from dgdmn.core.errors import UsageError
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Maps [low, high] to [0, 1]; what lies outside is clipped."""
+    """Maps [low, high] to [0, 1] and clips what lies outside."""
 
     low: NDArray[np.float64]
     """A number, or one for each feature."""
     high: NDArray[np.float64]
     given: bool
-    """Whether the user gave the range. If not, uint8 means 0-255 whatever came first."""
+    """Whether the user gave the range. If not, uint8 always means 0-255."""
 
     @classmethod
-    def fitted(cls, X: NDArray[Any], value_range: tuple[Any, Any] | None) -> Scaling:
+    def fit(cls, X: NDArray[Any], value_range: tuple[Any, Any] | None) -> Scaling:
         """The given range; else [0, 1] for values within it, else the range of these first samples.
 
-        Tables have features of different units, so each gets its own range; an image has one for all
-        pixels, and so has a single row, which its own range would spell out.
+        Each column of a table has its own range. An image has one for all pixels, and so has a single row:
+        its own range would be the row itself.
         """
         if value_range is not None:
             return cls(*_checked(value_range, X.shape[1:]), given=True)
@@ -43,7 +43,7 @@ class Scaling:
         return bool((self.low > X).any() or (self.top < X).any())
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float32]:
-        """The values in [0, 1] as float32, one flat row a sample."""
+        """The values in [0, 1] as float32, one flat row per sample."""
         if self._is_bytes(X):
             scaled = X.astype(np.float32) / np.float32(255)
         elif np.ndim(self.low) == 0 and self.low == 0 and self.high == 1:
@@ -59,14 +59,16 @@ class Scaling:
 
     @property
     def top(self) -> NDArray[np.float64]:
-        """What becomes 1. A constant feature says nothing of its range, and gets one unit above its value."""
+        """The value that becomes 1; for a constant feature, one unit above its value."""
         return np.where(self.high > self.low, self.high, self.low + 1)
 
     def _is_bytes(self, X: NDArray[Any]) -> bool:
         return X.dtype == np.uint8 and not self.given
 
 
-def _checked(value_range: Any, shape: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _checked(
+    value_range: Any, shape: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     try:
         low, high = (np.asarray(bound, dtype=np.float64) for bound in value_range)
         np.broadcast_to(low, shape), np.broadcast_to(high, shape)

@@ -1,84 +1,84 @@
-"""SI: synaptic intelligence, weights that know what they have done for each task."""
+"""SI: synaptic intelligence. Each weight accumulates its contribution to every task."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from dgdmn.algorithms.base import ContinualClassifier
-from dgdmn.algorithms.learnt import Memory
-from dgdmn.algorithms.network import ShapedNetwork
-from dgdmn.events import Listener
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.networks.importance import enlarged
-from dgdmn.networks.learner import cross_entropy
-from dgdmn.networks.rmsprop import RMSProp
-from dgdmn.networks.training import Gradients
-from dgdmn.samples import Samples
-from dgdmn.seeds import Seeds
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.fitted import Memory
+from dgdmn.algorithms.nn import CustomizedNetwork
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.networks.classifier import cross_entropy
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.fisher import pad_to
+from dgdmn.networks.optimizer import RMSProp
+from dgdmn.networks.train import Gradients
 from dgdmn.storage import State
 
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
 class SI(ContinualClassifier):
-    """Holds each weight by its share in how far the losses of the tasks before fell.
+    """Penalizes changes of a weight by its contribution to the loss decrease of earlier tasks.
 
         ω_i = Σ_steps −g_i Δθ_i                        g: gradient of the task's own loss
         Ω_i = Σ_tasks max(0, ω_i) / (Δ_i² + ξ)         Δ: how far the weight moved in the task
         loss = cross-entropy + c Σ_i Ω_i (θ_i − θ̃_i)²   θ̃: the weights before the task
 
-    The paper has no max; without it a weight that raised the loss would be pushed away. (The authors'
-    program cuts the sum Ω at 0, here each task's share is cut.)
+    The paper has no max; without it a weight that raised the loss would be pushed away. (The authors' code
+    clips the sum Ω at 0; here each task's term is clipped.)
     """
-
-    category: ClassVar[str] = "slowdown"
-    keeps: ClassVar[str] = "weights, and how much each matters"
-    source: ClassVar[str] = "Zenke 2017"
 
     learner_epochs: int | None = None
     si_strength: float | None = None
     si_damping: float | None = None
 
-    def _begin(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> Memory:
-        return _Intelligent(blueprint, n_classes, seeds)
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return _SynapticNetwork(factory, n_classes, rng)
 
 
-class _Intelligent(ShapedNetwork):
-    """A network that keeps an account of each weight; θ̃ need not be kept: it is the present weights."""
+class _SynapticNetwork(CustomizedNetwork):
+    """A network that tracks each weight's importance. θ̃ is the present weights, so it is not stored."""
 
-    def __init__(self, blueprint: Blueprint, n_classes: int, seeds: Seeds) -> None:
-        super().__init__(blueprint, n_classes, seeds)
+    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
+        super().__init__(factory, n_classes, rng)
         self._importance = self._zeros()  # Ω
 
-    def train(self, task: str | None, new: Samples, seeds: Seeds, listen: Listener) -> None:
-        """Train by steps that are held back and watched, then add up what each weight did."""
-        c, xi = self.options.si_strength, self.options.si_damping
-        self._importance = enlarged(self._importance, self._zeros())
+    def train(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Train with the penalty while tracking contributions, then add them to the importance."""
+        c, xi = self.config.si_strength, self.config.si_damping
+        self._importance = pad_to(self._importance, self._zeros())
         start = [theta.detach().clone() for theta in self.learner.parameters()]
         omega = self._zeros()
 
         @torch.no_grad()
-        def step(optimiser: RMSProp, gradients: Gradients) -> None:
-            before = [theta.clone() for theta in optimiser.parameters]
-            springs = zip(self._importance, before, start, strict=True)
-            pull = [2 * c * weight * (theta - tilde) for weight, theta, tilde in springs]
-            optimiser.step(tuple(g + force for g, force in zip(gradients, pull, strict=True)))
-            for w, g, theta, last in zip(omega, gradients, optimiser.parameters, before, strict=True):
+        def step(optimizer: RMSProp, gradients: Gradients) -> None:
+            before = [theta.clone() for theta in optimizer.parameters]
+            terms = zip(self._importance, before, start, strict=True)
+            penalty = [2 * c * weight * (theta - tilde) for weight, theta, tilde in terms]
+            optimizer.step(tuple(g + force for g, force in zip(gradients, penalty, strict=True)))
+            for w, g, theta, last in zip(
+                omega, gradients, optimizer.parameters, before, strict=True
+            ):
                 w.sub_(g * (theta - last))
 
-        self.learner.train_with(self._loss, (new.x, new.y), seeds.next(), listen, step, also=omega)
-        accounts = zip(self._importance, omega, self.learner.parameters(), start, strict=True)
+        self.learner.train_with(
+            self._loss, (new.x, new.y), ctx.rng.next(), ctx.callback, step, accumulators=omega
+        )
+        terms = zip(self._importance, omega, self.learner.parameters(), start, strict=True)
         self._importance = [
             weight + w.clamp(min=0) / ((theta.detach() - tilde).square() + xi)
-            for weight, w, theta, tilde in accounts
+            for weight, w, theta, tilde in terms
         ]
 
     def _loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
-        return cross_entropy(self.learner(x, rng), y, self.options.clip_probability)
+        return cross_entropy(self.learner(x, rng), y, self.config.clip_probability)
 
     def _zeros(self) -> list[Tensor]:
         return [torch.zeros_like(parameter) for parameter in self.learner.parameters()]
@@ -87,7 +87,7 @@ class _Intelligent(ShapedNetwork):
         """The weights and their importance."""
         return {**super().state(), "importance": list(self._importance)}
 
-    def restore(self, state: State) -> None:
-        """Take back what `state` gave."""
-        super().restore(state)
+    def load_tensors(self, state: State) -> None:
+        """Load a state whose arrays are tensors."""
+        super().load_tensors(state)
         self._importance = list(state["importance"])

@@ -1,0 +1,332 @@
+"""What every algorithm is: a scikit-learn classifier that keeps learning."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Memory
+from dgdmn.algorithms.persistence import algorithm_name, save
+from dgdmn.algorithms.scaling import Scaling
+from dgdmn.config import DEFAULT_PRESET, Config, override, resolve
+from dgdmn.config.registry import algorithm_info
+from dgdmn.core.batch import Batch
+from dgdmn.core.errors import UsageError
+from dgdmn.core.events import Callback, Context, ignore
+from dgdmn.core.rng import SeedStream
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.protocols import LearnerFactory
+from dgdmn.networks.runtime import check_device, use_threads
+from dgdmn.storage import bytes_in
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A classifier that learns one task after the other. An algorithm defines its memory.
+
+    `partial_fit` learns one task; `fit` forgets everything and learns X as one task. A call that fails or is
+    interrupted leaves the estimator as it was. A hyper-parameter that is None comes from the preset; see
+    `dgdmn.config.Config`. They are read when learning begins; a later `set_params` takes effect at the next
+    `fit`.
+    """
+
+    preset: str | Config = field(default=DEFAULT_PRESET, kw_only=False)
+    """`best`, `deep`, `paper`, `quick`, one for a stream as in `paper/hindi`, or your own Config."""
+    learner_layers: tuple[int, ...] | None = None
+    learner_convolutions: tuple[int, ...] | None = None
+    n_classes: int | None = None
+    min_steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    momentum: float | None = None
+    lr_schedule: Literal["constant", "one_cycle"] | None = None
+    learner: LearnerFactory | None = None
+    """Makes your own learners (`dgdmn.networks.protocols`)."""
+    value_range: tuple[Any, Any] | None = None
+    """(low, high) of all values to come. By default uint8 is 0-255, values in [0, 1] stay as they are, and any
+    other range is that of the first task."""
+    random_state: Any = None
+    """An int makes results repeatable."""
+    device: str = "cpu"
+    threads: int | None = None
+    """torch threads; None: OMP_NUM_THREADS, else 1."""
+    callback: Callback | None = None
+    """Is called with each event (`dgdmn.core.events`)."""
+
+    @abstractmethod
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        """An empty memory."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Forget everything, learn X as one task, and sleep."""
+        with use_threads(self.threads), _rollback_on_error(self):
+            X, y = self._validate(X, y, reset=True)
+            fitted = self._begin(X, y, None)
+            ctx = self._context(fitted)
+            fitted.memory.learn("task 1", self._to_batch(fitted, X, y), ctx)
+            fitted.memory.sleep(ctx)
+            return self._commit(fitted)
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        task: str | None = None,
+    ) -> Self:
+        """Learn one more task.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), (n, h, w) or (n, h, w, channels)
+        y : array of shape (n,)
+        classes : all labels that may ever come, given in the first call; by default any call may bring new ones
+        task : the task's name; without one, DGDMN recognizes a task it knows and takes any other as new
+        """
+        first = not self.__sklearn_is_fitted__()
+        with use_threads(self.threads), _rollback_on_error(self):
+            X, y = self._validate(X, y, reset=first)
+            fitted = self._begin(X, y, classes) if first else self.fitted_.snapshot()
+            if not first and classes is not None:
+                _check_same_classes(fitted, classes)
+            self._add_classes(fitted, y)
+            new = self._to_batch(fitted, X, y)
+            fitted.memory.learn(None if task is None else str(task), new, self._context(fitted))
+            return self._commit(fitted)
+
+    def predict(self, X: ArrayLike, task: str | None = None) -> NDArray[Any]:
+        """The label of each sample. The task only chooses which memory answers; it masks no class."""
+        return self._most_likely(self.predict_proba(X, task))
+
+    def predict_proba(self, X: ArrayLike, task: str | None = None) -> NDArray[np.float64]:
+        """Probability of each of `classes_`, shape (n, number of classes)."""
+        name = None if task is None else str(task)
+        return self._predict_with(X, lambda memory, x: memory.predict_proba(x, name))
+
+    def predict_unclipped(self, X: ArrayLike) -> NDArray[Any]:
+        """Labels of inputs that are already in [0, 1] but for noise: nothing is scaled or clipped."""
+        check_is_fitted(self)
+        with use_threads(self.threads):
+            outputs = self.fitted_.memory.predict_proba(flat_rows(X), "")
+        return self._most_likely(self.fitted_.class_probabilities(outputs))
+
+    def save(self, path: str | Path) -> None:
+        """Save what was learned as a directory, complete or absent; `dgdmn.load` reads it.
+
+        An older memory there is replaced.
+        """
+        check_is_fitted(self)
+        save(self, Path(path))
+
+    def memory_bytes(self) -> int:
+        """Bytes of all it keeps between two calls: weights and, in some algorithms, training rows."""
+        check_is_fitted(self)
+        return bytes_in(self.fitted_.memory.state())
+
+    def exemplar_bytes(self) -> int:
+        """Bytes of the training rows among them."""
+        check_is_fitted(self)
+        return bytes_in(self.fitted_.memory.state().get("rows"))
+
+    def info(self) -> EstimatorInfo:
+        """What it knows and keeps, for those who show it."""
+        check_is_fitted(self)
+        about = algorithm_info(algorithm_name(type(self)))
+        return EstimatorInfo(
+            algorithm=about.name,
+            title=about.title,
+            generative=False,
+            short_term=False,
+            by_task_name=False,
+            config=self.fitted_.config,
+            shape=self.fitted_.shape,
+            labels=tuple(self.fitted_.labels),
+            memory_bytes=self.memory_bytes(),
+            exemplar_bytes=self.exemplar_bytes(),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "fitted_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.non_deterministic = False
+        return tags
+
+    def _predict_with(self, X: ArrayLike, ask: Any) -> NDArray[np.float64]:
+        """What the memory answers for X, as probabilities of the sorted classes."""
+        check_is_fitted(self)
+        fitted = self.fitted_
+        with use_threads(self.threads):
+            return fitted.class_probabilities(ask(fitted.memory, self._to_inputs(X)))
+
+    def _to_inputs(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Validated and scaled inputs, one flat row per sample."""
+        return self._scale(self.fitted_, self._validate(X, None, reset=False)[0])
+
+    def _most_likely(self, probabilities: NDArray[np.float64]) -> NDArray[Any]:
+        labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    def _context(self, fitted: FittedState) -> Context:
+        return Context(fitted.rng, self.callback or ignore)
+
+    def _begin(self, X: NDArray[Any], y: NDArray[Any], classes: ArrayLike | None) -> FittedState:
+        """Nothing learned yet, ready for samples like these."""
+        labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
+        if not labels:
+            raise UsageError("classes is empty; give every label that may come, or leave it out")
+        config = self._config()
+        if config.n_classes and len(labels) > config.n_classes:
+            raise UsageError(
+                f"{len(labels)} classes but n_classes is {config.n_classes}; raise it, or set 0 to let it grow"
+            )
+        rng = seed_stream(self.random_state)
+        shape, outputs = X.shape[1:], max(config.n_classes, len(labels))
+        check_device(self.device)
+        memory = self._new_memory(self._factory(config, shape), outputs, rng)
+        scaling = Scaling.fit(X, self.value_range)
+        return FittedState(
+            memory, labels, scaling, rng, shape, classes is not None, outputs, config
+        )
+
+    def _factory(self, config: Config, shape: tuple[int, ...]) -> NetworkFactory:
+        return NetworkFactory(config, shape, self.device, own_learner=self.learner)
+
+    def _config(self) -> Config:
+        """The preset, overridden by what was passed to the constructor."""
+        if not isinstance(self.preset, str | Config):
+            raise UsageError(
+                f"preset is {self.preset!r}; give a name, as in 'paper/hindi', or a Config"
+            )
+        chosen = self.preset if isinstance(self.preset, Config) else resolve(self.preset)
+        own = vars(Config()).keys() & self.get_params(deep=False).keys()
+        return override(chosen, {name: getattr(self, name) for name in own})
+
+    def _add_classes(self, fitted: FittedState, y: NDArray[Any]) -> None:
+        """Register new labels, and grow the output layer where its width is not fixed."""
+        known = set(fitted.labels)
+        new = [label for label in np.unique(y).tolist() if label not in known]
+        if not new:
+            return
+        if fitted.closed:
+            raise UsageError(
+                f"label {new[0]!r} is not in classes; give every label that may come, or leave it out"
+            )
+        if isinstance(new[0], str) != isinstance(fitted.labels[0], str):
+            raise UsageError(
+                f"label {new[0]!r} is of another kind than {fitted.labels[0]!r}; use text or numbers"
+            )
+        fitted.labels += new
+        n_fixed = fitted.config.n_classes
+        if n_fixed and len(fitted.labels) > n_fixed:
+            raise UsageError(
+                f"class {new[-1]!r} is one too many: n_classes is {n_fixed}; raise it, or set 0 to let it grow"
+            )
+        if len(fitted.labels) > fitted.outputs:
+            fitted.outputs = len(fitted.labels)
+            fitted.memory.grow(fitted.outputs)
+
+    def _to_batch(self, fitted: FittedState, X: NDArray[Any], y: NDArray[Any]) -> Batch:
+        unit = {label: index for index, label in enumerate(fitted.labels)}
+        indices = np.array([unit[label] for label in y.tolist()], dtype=np.int64)
+        return Batch(self._scale(fitted, X), indices)
+
+    def _scale(self, fitted: FittedState, X: NDArray[Any]) -> NDArray[np.float32]:
+        if X.shape[1:] != fitted.shape:
+            raise ValueError(
+                f"X has samples of shape {X.shape[1:]}, but {type(self).__name__} is expecting {fitted.shape}"
+            )
+        if not fitted.warned and fitted.scaling.clips(X):
+            fitted.warned = True
+            source = "value_range" if fitted.scaling.given else "the range of the first task"
+            warnings.warn(
+                f"values outside {source} are clipped; give value_range=(low, high) of all values to come",
+                stacklevel=4,
+            )
+        return fitted.scaling.apply(X)
+
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        checks: dict[str, Any] = {"reset": reset, "allow_nd": True, "ensure_all_finite": False}
+        if y is None and reset is False:
+            X = validate_data(self, X, **checks)
+        else:
+            X, y = validate_data(self, X, y, **checks)
+            _check_labels(y)
+        if X.size == 0:
+            raise UsageError(f"X has shape {X.shape}; it must contain values")
+        if X.ndim > 4:
+            raise UsageError(
+                f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, channels)"
+            )
+        if X.dtype.kind == "f" and not np.isfinite(X).all():
+            what = "NaN" if np.isnan(X).any() else "infinity"
+            row = int(np.argmin(np.isfinite(X.reshape(len(X), -1)).all(axis=1)))
+            raise UsageError(
+                f"X contains {what} (first in row {row}); every value must be a finite number"
+            )
+        return X, y
+
+    def _commit(self, fitted: FittedState) -> Self:
+        classes = fitted.sorted_labels()[
+            0
+        ]  # computed first: an interrupt must not separate the two
+        self.fitted_, self.classes_ = fitted, classes
+        return self
+
+
+def seed_stream(random_state: Any) -> SeedStream:
+    """scikit-learn's `random_state` as a source of random generators."""
+    return SeedStream(int(check_random_state(random_state).randint(2**31 - 1)))
+
+
+def flat_rows(X: ArrayLike) -> NDArray[np.float32]:
+    """Inputs as flat float32 rows."""
+    rows = np.asarray(X, dtype=np.float32)
+    return rows.reshape(len(rows), -1)
+
+
+def _check_labels(y: NDArray[Any]) -> None:
+    try:
+        kinds = {type(label) for label in np.unique(y).tolist()}
+    except TypeError as error:
+        raise UsageError(
+            "y mixes labels of several kinds; use only text or only numbers"
+        ) from error
+    for kind in kinds - {str, int, float, bool}:
+        raise UsageError(f"y has labels of kind {kind.__name__}; use text or numbers")
+    check_classification_targets(y)
+
+
+def _check_same_classes(fitted: FittedState, classes: ArrayLike) -> None:
+    known = set(fitted.labels)
+    unknown = [label for label in np.unique(np.asarray(classes)).tolist() if label not in known]
+    if fitted.closed and unknown:
+        raise UsageError(
+            f"classes has {unknown[0]!r}, which the first call did not have; classes cannot change"
+        )
+
+
+@contextmanager
+def _rollback_on_error(estimator: ContinualClassifier) -> Iterator[None]:
+    """Restore the attributes if the block fails: validation sets some before anything is learned."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = before
+        raise

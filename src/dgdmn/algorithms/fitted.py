@@ -1,0 +1,113 @@
+"""What an estimator has learned: a memory, and how to translate between it and the user's labels."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.algorithms.scaling import Scaling
+from dgdmn.config import Config
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.task_log import TaskInfo
+from dgdmn.storage import State
+
+
+class Memory(Protocol):
+    """What an algorithm learns with.
+
+    `copy.copy(memory)` is a snapshot: methods replace attributes and never modify what a snapshot shares.
+    That is how a failed call is undone without copying everything.
+    """
+
+    def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Learn one task's samples and let go of them."""
+
+    def sleep(self, ctx: Context) -> None:
+        """Consolidate what is held for a short term; does nothing where there is no such thing."""
+
+    def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
+        """Class probabilities, shape (n, outputs)."""
+
+    def grow(self, n_classes: int) -> None:
+        """From now on there are this many classes; `learn` follows."""
+
+    def state(self) -> State:
+        """All that was learned, as plain values and arrays; kept training rows are under `rows`."""
+
+    def load_state(self, state: State) -> None:
+        """Load what `state` returned, into a memory made the same way."""
+
+
+@dataclass
+class FittedState:
+    """All that an estimator has learned; replaced as a whole when a call succeeds."""
+
+    memory: Memory
+    labels: list[Any]
+    """The label of each output unit, in order of appearance."""
+    scaling: Scaling
+    rng: SeedStream
+    shape: tuple[int, ...]
+    """Shape of one input as the user gave it."""
+    closed: bool
+    """Whether `classes` was given, so that no other label may come."""
+    outputs: int
+    """Output units of the memory."""
+    config: Config
+    """The options it learns with, resolved when it began."""
+    warned: bool = False
+    """Whether the user was warned about clipped values."""
+
+    def snapshot(self) -> FittedState:
+        """A copy to learn with: it shares what learning replaces, and copies what learning changes."""
+        return replace(
+            self, memory=copy.copy(self.memory), labels=list(self.labels), rng=replace(self.rng)
+        )
+
+    def sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """`classes_`, and the output unit of each."""
+        classes, units = np.unique(np.asarray(self.labels), return_index=True)
+        return classes, units
+
+    def class_probabilities(self, outputs: NDArray[Any]) -> NDArray[np.float64]:
+        """Outputs as probabilities of the sorted classes; units without a label are dropped."""
+        known = outputs.astype(np.float64)[:, self.sorted_labels()[1]]
+        total = known.sum(axis=1, keepdims=True)
+        return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
+
+
+@dataclass(frozen=True)
+class EstimatorInfo:
+    """What a fitted estimator knows, for people and programs that show it."""
+
+    algorithm: str
+    """Its name in the registry."""
+    title: str
+    generative: bool
+    """Whether it sleeps, samples and reconstructs."""
+    short_term: bool
+    """Whether it has a short-term memory."""
+    by_task_name: bool
+    """Whether the name of a task chooses the memory that answers."""
+    config: Config
+    shape: tuple[int, ...]
+    labels: tuple[Any, ...]
+    """In order of appearance."""
+    memory_bytes: int
+    exemplar_bytes: int
+    consolidated: dict[str, TaskInfo] = field(default_factory=dict)
+    """Tasks in the long-term memory."""
+    awake: dict[str, TaskInfo] = field(default_factory=dict)
+    """Tasks in the short-term memory."""
+    awake_rows: dict[str, int] = field(default_factory=dict)
+    """Samples seen of each task in the short-term memory."""
+    awake_codes: dict[str, int] = field(default_factory=dict)
+    """Codes kept of each task in the short-term memory."""
+    age: int = 0
+    """Samples the long-term memory has seen."""
