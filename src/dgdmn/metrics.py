@@ -3,7 +3,7 @@
 A[i, j] is the accuracy on task j after the i-th training (0-based), in [0, 1], or NaN where it is
 unknown. NaN is never skipped: a mean over something unknown is unknown.
 
-`order` says which task (column) each row learnt. Without it row i learnt task i, as in the paper; a stream
+`order` says which task (column) each row learned. Without it row i learned task i, as in the paper; a stream
 that repeats tasks needs it. A run that is still going on has fewer rows than columns: its BWT, forward
 transfer and curves are about the tasks seen so far, its ACC about all columns.
 """
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dgdmn.errors import UsageError
+from dgdmn.core.errors import UsageError
 
 Matrix = NDArray[np.float64]
 
@@ -31,27 +31,31 @@ def acc(A: ArrayLike) -> float:
 def bwt(A: ArrayLike, order: Sequence[int] | None = None) -> float:
     """BWT = 1/(T-1) Σ_{i=1..T-1} A[T, i] − A[i, i]: what learning later tasks did to earlier ones.
 
-    With repeated tasks, A[i, i] is the accuracy on a task right after it was learnt for the first time, and
-    the sum goes over the tasks seen except the one learnt last: nothing was learnt after it, so its
-    difference is zero by definition, or, if it was learnt before, the effect of its own revision. NaN when
+    With repeated tasks, A[i, i] is the accuracy on a task right after it was learned for the first time, and
+    the sum goes over the tasks seen except the one learned last: nothing was learned after it, so its
+    difference is zero by definition, or, if it was learned before, the effect of its own revision. NaN when
     only one task was seen.
 
     >>> bwt([[1.0, 0.0], [0.5, 1.0]])
     -0.5
     """
     matrix = _matrix(A)
-    learnt = _learnt(matrix, order)
+    learned = _learned(matrix, order)
     changes = [
-        matrix[-1, task] - matrix[row, task] for task, row in _first(learnt).items() if task != learnt[-1]
+        matrix[-1, task] - matrix[row, task]
+        for task, row in _first(learned).items()
+        if task != learned[-1]
     ]
     return _mean(changes)
 
 
-def forward_transfer(A: ArrayLike, baseline: ArrayLike, order: Sequence[int] | None = None) -> float:
+def forward_transfer(
+    A: ArrayLike, baseline: ArrayLike, order: Sequence[int] | None = None
+) -> float:
     """FWT = 1/(T-1) Σ_{i=2..T} A[i-1, i] − b_i (Lopez-Paz and Ranzato, 2017).
 
     `baseline` b, one entry a column, is the accuracy of an untrained model. A task counts with the row before
-    it was first learnt, so the first task does not count; NaN when it is the only one.
+    it was first learned, so the first task does not count; NaN when it is the only one.
 
     >>> forward_transfer([[1.0, 0.5], [0.5, 1.0]], baseline=[0.25, 0.25])
     0.25
@@ -63,7 +67,7 @@ def forward_transfer(A: ArrayLike, baseline: ArrayLike, order: Sequence[int] | N
             f"baseline has shape {b.shape}: give one accuracy for each of {matrix.shape[1]} tasks"
         )
     _check_accuracies("baseline", b)
-    first = _first(_learnt(matrix, order))
+    first = _first(_learned(matrix, order))
     return _mean([matrix[row - 1, task] - b[task] for task, row in first.items() if row > 0])
 
 
@@ -79,7 +83,7 @@ def forgetting_curve(A: ArrayLike, order: Sequence[int] | None = None) -> Matrix
 
 def last_k(A: ArrayLike, k: int, order: Sequence[int] | None = None) -> Matrix:
     """For each row i the mean over the last min(k, tasks seen) distinct tasks seen, a repeated one counted
-    where it was learnt last; the paper's long sequences use k = 10.
+    where it was learned last; the paper's long sequences use k = 10.
 
     >>> last_k([[1.0, 0.0], [0.5, 1.0]], k=1).tolist()
     [1.0, 1.0]
@@ -87,8 +91,8 @@ def last_k(A: ArrayLike, k: int, order: Sequence[int] | None = None) -> Matrix:
     if k < 1:
         raise UsageError(f"k is {k}: give the number of last tasks to average over, 1 or more")
     matrix = _matrix(A)
-    learnt = _learnt(matrix, order)
-    return np.array([np.mean(row[_recent(learnt[: i + 1], k)]) for i, row in enumerate(matrix)])
+    learned = _learned(matrix, order)
+    return np.array([np.mean(row[_recent(learned[: i + 1], k)]) for i, row in enumerate(matrix)])
 
 
 def standard_error(values: ArrayLike) -> float:
@@ -106,7 +110,9 @@ def standard_error(values: ArrayLike) -> float:
 def _matrix(A: ArrayLike) -> Matrix:
     matrix = _numbers("accuracy matrix", A)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise UsageError(f"accuracy matrix has shape {matrix.shape}: give rows × tasks, at least 1 × 1")
+        raise UsageError(
+            f"accuracy matrix has shape {matrix.shape}: give rows × tasks, at least 1 × 1"
+        )
     _check_accuracies("accuracy matrix", matrix)
     return matrix
 
@@ -115,7 +121,9 @@ def _numbers(name: str, values: ArrayLike) -> Matrix:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise UsageError(f"{name} is not a regular array of numbers: give rows of equal length") from None
+        raise UsageError(
+            f"{name} is not a regular array of numbers: give rows of equal length"
+        ) from None
 
 
 def _check_accuracies(name: str, values: Matrix) -> None:
@@ -124,13 +132,13 @@ def _check_accuracies(name: str, values: Matrix) -> None:
         raise UsageError(f"{name} holds {wrong[0]}: accuracies are in [0, 1], or NaN where unknown")
 
 
-def _learnt(matrix: Matrix, order: Sequence[int] | None) -> list[int]:
-    """The column that each row learnt."""
+def _learned(matrix: Matrix, order: Sequence[int] | None) -> list[int]:
+    """The column that each row learned."""
     rows, columns = matrix.shape
     if order is None:
         if rows > columns:
             raise UsageError(
-                f"accuracy matrix has {rows} rows for {columns} tasks: give order, the column each row learnt"
+                f"accuracy matrix has {rows} rows for {columns} tasks: give order, the column each row learned"
             )
         return list(range(rows))
     if len(order) != rows:
@@ -141,14 +149,14 @@ def _learnt(matrix: Matrix, order: Sequence[int] | None) -> list[int]:
     return [int(task) for task in order]
 
 
-def _first(learnt: Sequence[int]) -> dict[int, int]:
-    """For each task seen the row at which it was first learnt."""
-    return {task: learnt.index(task) for task in dict.fromkeys(learnt)}
+def _first(learned: Sequence[int]) -> dict[int, int]:
+    """For each task seen the row at which it was first learned."""
+    return {task: learned.index(task) for task in dict.fromkeys(learned)}
 
 
-def _recent(learnt: Sequence[int], k: int) -> list[int]:
-    """The k distinct tasks learnt most recently, in the order of the columns."""
-    return sorted(list(dict.fromkeys(reversed(learnt)))[:k])
+def _recent(learned: Sequence[int], k: int) -> list[int]:
+    """The k distinct tasks learned most recently, in the order of the columns."""
+    return sorted(list(dict.fromkeys(reversed(learned)))[:k])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,0 +1,1 @@
+"""Trained memories in other formats."""

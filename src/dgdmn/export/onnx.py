@@ -1,0 +1,150 @@
+"""How a memory predicts, as an ONNX model: from the user's values to the probabilities of `classes_`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.fitted import FittedState
+from dgdmn.algorithms.generative import GenerativeClassifier
+from dgdmn.algorithms.icarl import ICaRL
+from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
+from dgdmn.memory.latent_prior import LatentPrior
+from dgdmn.networks.classifier import Classifier
+from dgdmn.networks.vae import VAE
+
+NEVER = -1e30
+"""Replaces −∞, which ONNX's log-sum-exp turns into NaN."""
+
+
+def onnx_bytes(model: ContinualClassifier) -> bytes:
+    """An ONNX model of the long-term memory or, where there is none, of the network.
+
+    Input `X`: float32, (n, *shape) in the range that `predict` takes for floats, for any n. Output
+    `probabilities`: float32, (n, k), in the order of `classes_`, which the metadata has as JSON.
+    """
+    for package in ("onnx", "onnxscript"):
+        if importlib.util.find_spec(package) is None:
+            raise DgdmnError(f"{package} is not installed; run: pip install 'dgdmn[onnx]'")
+    predictor = _predictor(model).eval()
+    example = torch.rand(2, *model.fitted_.shape)
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            predictor,
+            (example,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            input_names=["X"],
+            output_names=["probabilities"],
+            verbose=False,
+        )
+    assert program is not None
+    classes = json.dumps(model.classes_.tolist(), ensure_ascii=False)
+    program.model.metadata_props["classes"] = classes
+    program.model.metadata_props["algorithm"] = model.info().algorithm
+    content: bytes = program.model_proto.SerializeToString()
+    return content
+
+
+def _predictor(model: ContinualClassifier) -> nn.Module:
+    fitted = model.fitted_
+    if isinstance(model, ICaRL):
+        raise UsageError("icarl predicts by the nearest of its rows, which cannot be exported")
+    if not isinstance(model, GenerativeClassifier):
+        learner = getattr(fitted.memory, "learner", None)
+        if isinstance(learner, Classifier):
+            return _Predictor(fitted, None, learner, None)
+    else:
+        memory = model._consolidated()[1]
+        if isinstance(memory, DeepGenerativeMemory) and isinstance(memory.learner, Classifier):
+            generator = memory.generator
+            if isinstance(generator, VAE):
+                return _Predictor(fitted, generator, memory.learner, memory.predicting_prior)
+    raise UsageError("this memory was made with its own networks; only dgdmn's can be exported")
+
+
+class _Predictor(nn.Module):
+    """x → [0, 1] → G → x_recon → L, combined with the prior of z where it takes part, for the labeled outputs."""
+
+    low: Tensor
+    width: Tensor
+    units: Tensor
+
+    def __init__(
+        self,
+        fitted: FittedState,
+        generator: VAE | None,
+        learner: Classifier,
+        prior: LatentPrior | None,
+    ) -> None:
+        super().__init__()
+        self.generator, self.learner = generator, learner
+        self.likelihood = None if prior is None else _Likelihood(prior, fitted.outputs)
+        bounds = (fitted.scaling.low, fitted.scaling.top)
+        low, top = (torch.from_numpy(bound.copy()).double() for bound in bounds)
+        self.register_buffer("low", low)
+        self.register_buffer("width", top - low)
+        self.register_buffer("units", torch.from_numpy(fitted.sorted_labels()[1].copy()))
+        self.missing = fitted.outputs - learner.head.out_features
+
+    def forward(self, x: Tensor) -> Tensor:
+        # in float64, as `Scaling` does
+        rows = ((x.double() - self.low) / self.width).clamp(0, 1).float().flatten(1)
+        if self.generator is None:
+            answers = self._answers(rows)
+        else:
+            z = self.generator.posterior(rows)[0]
+            answers = self._answers(self.generator.decode(z).sigmoid())
+            if self.likelihood is not None:
+                answers = combine_with_prior(answers, self.likelihood(z))
+        known = answers.index_select(1, self.units)
+        total = known.sum(dim=1, keepdim=True)
+        return torch.where(
+            total > 0, known / torch.where(total > 0, total, 1.0), 1 / known.shape[1]
+        )
+
+    def _answers(self, rows: Tensor) -> Tensor:
+        return F.pad(F.softmax(self.learner(rows), dim=1), (0, self.missing))
+
+
+class _Likelihood(nn.Module):
+    """log p(z | y) up to a constant, as `LatentPrior.log_likelihood`, in operations that ONNX has."""
+
+    means: Tensor
+    inverses: Tensor
+    shares: Tensor
+
+    def __init__(self, prior: LatentPrior, outputs: int) -> None:
+        super().__init__()
+        shares = prior.weights.log() - prior.roots.diagonal(dim1=1, dim2=2).log().sum(dim=1)
+        own = F.one_hot(prior.labels, outputs).bool()
+        self.register_buffer("means", prior.means)
+        self.register_buffer("inverses", torch.linalg.inv(prior.roots.double()).float())
+        self.register_buffer("shares", torch.where(own, shares[:, None], NEVER))
+
+    def forward(self, z: Tensor) -> Tensor:
+        standard = torch.einsum("kij,nkj->nki", self.inverses, z[:, None, :] - self.means)
+        return torch.logsumexp(self.shares - standard.square().sum(dim=2, keepdim=True) / 2, dim=1)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the exporter's warnings about packages it does not need and its own deprecations."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
