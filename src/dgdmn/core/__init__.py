@@ -1,0 +1,1 @@
+"""The bottom layer: batches, events, random streams, errors, files and text."""

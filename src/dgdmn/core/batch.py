@@ -1,0 +1,65 @@
+"""Batch: inputs and labels, the one value that flows through a memory. Works for numpy and torch alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Inputs and their labels, row by row. Treat it as immutable: nothing writes into its arrays."""
+
+    x: Any
+    """Flattened inputs in [0, 1], shape (n, d): a numpy array between memories, a tensor inside networks."""
+    y: Any
+    """Class indices, shape (n,)."""
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise ValueError(f"{len(self.x)} inputs but {len(self.y)} labels")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Batch:
+        return self
+
+    def __getitem__(self, rows: Any) -> Batch:
+        return Batch(self.x[rows], self.y[rows])
+
+    def classes(self) -> frozenset[int]:
+        """The class indices that occur."""
+        return frozenset(
+            np.unique(np.asarray(self.y.cpu() if _is_tensor(self.y) else self.y)).tolist()
+        )
+
+    def subsample(self, n: int, generator: torch.Generator) -> Batch:
+        """Draw n of these samples without replacement."""
+        import torch
+
+        chosen = torch.randperm(len(self), generator=generator)[:n]
+        return self[chosen.to(self.x.device)] if _is_tensor(self.x) else self[chosen.numpy()]
+
+
+def concat(*parts: Batch) -> Batch:
+    """Concatenate batches; a single non-empty part is returned without a copy."""
+    filled = [part for part in parts if len(part)] or list(parts[:1])
+    if len(filled) == 1:
+        return filled[0]
+    if _is_tensor(filled[0].x):
+        import torch
+
+        return Batch(torch.cat([part.x for part in filled]), torch.cat([part.y for part in filled]))
+    return Batch(
+        np.concatenate([part.x for part in filled]), np.concatenate([part.y for part in filled])
+    )
+
+
+def _is_tensor(values: Any) -> bool:
+    return not isinstance(values, np.ndarray)

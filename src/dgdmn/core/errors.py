@@ -1,0 +1,30 @@
+"""What can go wrong, in one sentence each: the value, what is allowed, what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class DgdmnError(Exception):
+    """Something failed. The command line prints the sentence and exits with 1."""
+
+
+class Interrupted(DgdmnError):  # noqa: N818  (it is no error)
+    """Somebody asked to stop, and what was done so far is safe."""
+
+
+class UsageError(DgdmnError, ValueError):
+    """The caller asked for something that cannot be. The command line exits with 2."""
+
+
+class DataError(DgdmnError):
+    """A data file is missing, damaged or cannot be fetched."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A hint for a mistyped word, to be put behind it; empty if nothing is close.
+
+    >>> suggestion("digts", ["digits", "hindi"])
+    ' (did you mean digits?)'
+    """
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f" (did you mean {close[0]}?)" if close else ""
