@@ -1,4 +1,4 @@
-"""What exists by name: algorithms, streams and generators, with their traits. No torch in here.
+"""What exists by name: algorithms, streams and generators (registry.toml). No torch in here.
 
 An entry names its code as "package.module:Class", which is imported when it is used. Other packages add
 entries by entry points of the groups `dgdmn.algorithms`, `dgdmn.streams` and `dgdmn.generators`: the entry
@@ -8,10 +8,12 @@ point's name is the name here, its object the class or function.
 from __future__ import annotations
 
 import importlib
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.resources import files
 from typing import Any, TypeVar
 
 from dgdmn.core.errors import UsageError, suggestion
@@ -72,147 +74,19 @@ class GeneratorInfo:
     """Factory, "package.module:object"."""
 
 
-_ALGORITHMS = (
-    AlgorithmInfo("nn", "NN", "dgdmn.algorithms.nn:NN", "none", "weights", "Kamra 2018, section 4"),
-    AlgorithmInfo(
-        "dropnn",
-        "DropNN",
-        "dgdmn.algorithms.nn:DropNN",
-        "representational overlap",
-        "weights",
-        "Goodfellow 2013",
-    ),
-    AlgorithmInfo("ppr", "PPR", "dgdmn.algorithms.ppr:PPR", "replay", "weights", "Robins 2004"),
-    AlgorithmInfo(
-        "ewc",
-        "EWC",
-        "dgdmn.algorithms.ewc:EWC",
-        "slowdown",
-        "weights and their Fisher information",
-        "Kirkpatrick 2017",
-    ),
-    AlgorithmInfo(
-        "si",
-        "SI",
-        "dgdmn.algorithms.si:SI",
-        "slowdown",
-        "weights and their importance",
-        "Zenke 2017",
-    ),
-    AlgorithmInfo(
-        "lwf", "LwF", "dgdmn.algorithms.lwf:LwF", "slowdown", "weights", "Li & Hoiem 2017"
-    ),
-    AlgorithmInfo(
-        "gem",
-        "GEM",
-        "dgdmn.algorithms.gem:GEM",
-        "exemplars",
-        "weights and rows of each task",
-        "Lopez-Paz 2017",
-        exemplars=True,
-    ),
-    AlgorithmInfo(
-        "icarl",
-        "iCaRL",
-        "dgdmn.algorithms.icarl:ICaRL",
-        "exemplars",
-        "weights and rows of each class",
-        "Rebuffi 2017",
-        exemplars=True,
-    ),
-    AlgorithmInfo(
-        "er",
-        "ER",
-        "dgdmn.algorithms.er:ER",
-        "exemplars",
-        "weights and a sample of all rows",
-        "Chaudhry 2019",
-        exemplars=True,
-    ),
-    AlgorithmInfo(
-        "dgr",
-        "DGR",
-        "dgdmn.algorithms.dgr:DGR",
-        "replay",
-        "weights",
-        "Kamra 2018, section 3.1",
-        generative=True,
-    ),
-    AlgorithmInfo(
-        "dgdmn",
-        "DGDMN",
-        "dgdmn.algorithms.dgdmn:DGDMN",
-        "replay",
-        "weights; with `deep` codes until sleep",
-        "Kamra 2018, section 3.2",
-        generative=True,
-        short_term=True,
-    ),
-    AlgorithmInfo(
-        "dgdmn-recog",
-        "DGDMN-recog",
-        "dgdmn.algorithms.dgdmn:DGDMNRecog",
-        "replay",
-        "weights; with `deep` codes until sleep",
-        "Kamra 2018, appendix A",
-        generative=True,
-        short_term=True,
-    ),
-    AlgorithmInfo(
-        "joint",
-        "Joint",
-        "dgdmn.algorithms.joint:Joint",
-        "ceiling",
-        "weights and every training row",
-        "Kamra 2018, section 4",
-    ),
+_DATA: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
+    (files("dgdmn.config") / "registry.toml").read_text("utf-8")
 )
 
-_STREAMS = (
-    StreamInfo(
-        "digits",
-        "Digits",
-        "dgdmn.streams.mnist:digits",
-        "mnist",
-        "10 tasks, one digit of MNIST each",
-    ),
-    StreamInfo(
-        "tdigits",
-        "TDigits",
-        "dgdmn.streams.mnist:tdigits",
-        "mnist",
-        "40 tasks: digits, mirrored, upside down and transposed",
-    ),
-    StreamInfo(
-        "permnist", "Permnist", "dgdmn.streams.mnist:permnist", "mnist", "6 versions of MNIST"
-    ),
-    StreamInfo(
-        "shapes", "Shapes", "dgdmn.streams.quickdraw:shapes", "quickdraw", "6 Quick, Draw! shapes"
-    ),
-    StreamInfo(
-        "hindi", "Hindi", "dgdmn.streams.devanagari:hindi", "devanagari", "8 Devanagari consonants"
-    ),
-    StreamInfo(
-        "split-digits",
-        "Split-Digits",
-        "dgdmn.streams.mnist:split_digits",
-        "mnist",
-        "5 tasks of two digits each",
-    ),
-    StreamInfo(
-        "embedded",
-        "Embedded digits",
-        "dgdmn.streams.embedded:embedded",
-        None,
-        "10 tasks from scikit-learn's digits; no download",
-    ),
-)
-
-_GENERATORS = (GeneratorInfo("vae", "dgdmn.networks.vae:VAE"),)
-
-ALGORITHMS: Mapping[str, AlgorithmInfo] = {info.name: info for info in _ALGORITHMS}
-STREAMS: Mapping[str, StreamInfo] = {info.name: info for info in _STREAMS}
-GENERATORS: Mapping[str, GeneratorInfo] = {info.name: info for info in _GENERATORS}
+ALGORITHMS: Mapping[str, AlgorithmInfo] = {
+    name: AlgorithmInfo(name, **row) for name, row in _DATA["algorithms"].items()
+}
+STREAMS: Mapping[str, StreamInfo] = {
+    name: StreamInfo(name, **row) for name, row in _DATA["streams"].items()
+}
+GENERATORS: Mapping[str, GeneratorInfo] = {
+    name: GeneratorInfo(name, **row) for name, row in _DATA["generators"].items()
+}
 
 Info = TypeVar("Info", AlgorithmInfo, StreamInfo, GeneratorInfo)
 

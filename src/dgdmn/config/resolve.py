@@ -13,7 +13,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from dgdmn.config.config import Config
-from dgdmn.config.presets import PAPER, PRESETS, SOURCES
+from dgdmn.config.presets import PAPER, PRESETS, paper_sources
 from dgdmn.core.errors import UsageError, suggestion
 
 
@@ -64,19 +64,13 @@ def key_of(values: Mapping[str, Any]) -> str:
 
 def sources_of(name: str, stream: str) -> dict[str, str]:
     """What each field means and where its value in this preset comes from."""
-    digits, paper, chosen, docs = (
-        PAPER["digits"],
-        PAPER[stream],
-        resolve(name, stream),
-        field_docs(),
-    )
+    digits, paper, sources = PAPER["digits"], PAPER[stream], paper_sources(stream)
+    chosen, docs = resolve(name, stream), field_docs()
     for field, doc in docs.items():
         value = getattr(chosen, field)
         if value == getattr(digits, field):
             continue
-        own = (
-            "ours" if value != getattr(paper, field) else SOURCES.get(stream, {}).get(field, "ours")
-        )
+        own = "ours" if value != getattr(paper, field) else sources.get(field, "ours")
         meaning = doc.rsplit(" (", 1)[0] if doc.endswith(").") else doc.rstrip(".")
         docs[field] = f"{meaning} ({own})."
     return docs
