@@ -1,20 +1,20 @@
-# make run    install and learn ten digits one at a time: as in the paper, beyond it, and what lies below and above
-# make test   every test that fits into ten minutes      make test-all  the long ones too
-# make check  style, types, layers                       make bench     speed against the machine's limit
-# make paper  every table and figure of the paper (a day; survives a kill)
+# make run    install, then learn ten digits one at a time with DGDMN and three methods to compare with
+# make test   every test that takes at most a few seconds      make test-all  the slow ones too
+# make check  style, types, layers                             make bench     speed against the machine's limit
+# make paper  every table and figure of the paper (takes a day; continues after a kill)
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Where there is no GPU, PyTorch's own index has builds without CUDA. It is asked only if it answers quickly.
+# PyTorch's own index has builds without CUDA. It is used only if it answers quickly.
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
 .PHONY: run test test-all check bench paper install clean
 
 run: install
-	$(BIN)/dgdmn run digits --algorithm nn dgdmn dgdmn:best joint --preset paper --fallback embedded
+	$(BIN)/dgdmn run digits --algorithm nn:paper dgdmn:paper dgdmn joint:paper --fallback embedded
 
-# Two workers on two cores, so a torch thread for each: more would wait for each other.
+# Two test workers on two cores: one torch thread each.
 test test-all: export OMP_NUM_THREADS = 1
 
 test: install
@@ -30,7 +30,7 @@ check: install
 	$(BIN)/lint-imports
 
 paper: install
-	$(BIN)/dgdmn reproduce all
+	$(BIN)/python -m reproduction all
 
 bench: install
 	$(BIN)/python benchmarks/speed.py
