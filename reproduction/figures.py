@@ -8,29 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from dgdmn.config.registry import algorithm_info, stream_info
 from dgdmn.report.artifacts import embed, read_dreams, read_latents, read_resilience
+from dgdmn.report.charts import Line, Panel, image_grid, line_chart, scatter_chart
 from dgdmn.report.load import Run
 from dgdmn.report.style import Style, class_style, style_of
 from dgdmn.report.table import Group, average_curves, has_ltm_curves, mean_curve, task_curves
 from dgdmn.runs.spec import RunSpec
 from reproduction import paper
 from reproduction.results import Results, finite, mean, under
-from reproduction.tables import variant
+from reproduction.tables import PLAIN, variant
 
-if TYPE_CHECKING:  # matplotlib takes half a second to import
-    from matplotlib.figure import Figure
-
-    from dgdmn.report.charts import Line, Panel
-
-PAPER = "paper"
-"""Name of the paper's values in a legend."""
 WIDE = (3.4, 2.4)
 """Width and height of a large panel in inches."""
 MOST_SLEEPS, PER_TASK = 6, 4
 """Sleeps, and dreams of each task, on a sheet."""
+
+Drawing = Iterator[tuple[str, Figure]]
+"""Suffix of the file name, and figure."""
+Groups = Sequence[tuple[RunSpec, Group]]
 
 
 @dataclass(frozen=True)
@@ -42,164 +41,142 @@ class Request:
     directories: Results
     """Complete run directories, which have artifacts."""
 
-    def groups(self) -> list[tuple[RunSpec, Group]]:
+    def groups(self) -> Groups:
         """The collected runs of each spec that has any."""
         return [(spec, Group(found)) for spec in self.specs if (found := self.results.find(spec))]
 
-
-Drawing = Iterator[tuple[str, "Figure"]]
+    def select(self, wanted: Callable[[Run], bool]) -> list[Run]:
+        """The run directories that are wanted, by seed."""
+        found = [run for spec in self.specs for run in self.directories.find(spec)]
+        return sorted((run for run in found if wanted(run)), key=lambda run: run.seed)
 
 
 def accuracy(request: Request) -> Drawing:
     """A panel per algorithm, a line per task; and the same for the LTM alone."""
-    from dgdmn.report.charts import line_chart
-
-    groups = [(spec, group) for spec, group in request.groups() if not spec.together]
-    if groups:
-        yield "", line_chart([_task_panel(spec, group) for spec, group in groups])
-    alone = [(spec, group) for spec, group in groups if has_ltm_curves(group) and not spec.revise]
-    if alone:
-        yield "-ltm", line_chart([_task_panel(spec, group, ltm=True) for spec, group in alone])
+    for suffix, ltm in (("", False), ("-ltm", True)):
+        panels = []
+        for spec, group in request.groups():
+            if ltm and (spec.revise or not has_ltm_curves(group)):
+                continue
+            curves = task_curves(group, ltm=ltm)
+            lines = [Line(c.task, c.steps, c.values, class_style(c.column)) for c in curves]
+            name = algorithm_info(spec.algorithm).title + (", LTM alone" if ltm else "")
+            sleeps = group.first.timeline.sleeps
+            panels.append(Panel(name, lines, y_label="accuracy on task", marks=sleeps))
+        if panels:
+            yield suffix, line_chart(panels)
 
 
 def clipped(request: Request) -> Drawing:
     """Single tasks of Digits with clipped probabilities: averages are 1/t whatever was learned."""
     specs = [spec for spec in request.specs if spec.stream == "digits" and spec.changes()]
-    yield from accuracy(replace(request, specs=specs))
-
-
-def _task_panel(spec: RunSpec, group: Group, ltm: bool = False) -> Panel:
-    from dgdmn.report.charts import Line, Panel
-
-    lines = [
-        Line(curve.task, curve.steps, curve.values, class_style(curve.column))
-        for curve in task_curves(group, ltm=ltm)
-    ]
-    title = algorithm_info(spec.algorithm).title + (", LTM alone" if ltm else "")
-    return Panel(title, lines, y_label="accuracy on task", marks=group.first.timeline.sleeps)
+    return accuracy(replace(request, specs=specs))
 
 
 def average(request: Request) -> Drawing:
     """A panel per stream: average accuracy on the tasks seen, with the paper's values as dots."""
-    from dgdmn.report.charts import Panel, line_chart
-
-    groups = [(spec, group) for spec, group in request.groups() if not spec.together]
-    panels = []
-    for stream in dict.fromkeys(spec.stream for spec, _ in groups):
-        chosen = [(spec, group) for spec, group in groups if spec.stream == stream]
-        lines = _curve_lines(chosen, paper.curve(f"{stream}_average"))
-        panels.append(Panel(stream_info(stream).title, lines, y_label="average accuracy"))
+    streams: dict[str, list[tuple[RunSpec, Group]]] = {}
+    for spec, group in request.groups():
+        if not spec.together:
+            streams.setdefault(spec.stream, []).append((spec, group))
+    panels = [
+        Panel(
+            stream_info(name).title,
+            _averages(groups, f"{name}_average"),
+            y_label="average accuracy",
+        )
+        for name, groups in streams.items()
+    ]
     if panels:
         yield "", line_chart(panels, columns=2, size=WIDE)
 
 
 def long_stream(request: Request) -> Drawing:
     """TDigits: accuracy on all tasks seen, on the last ten, and training time."""
-    from dgdmn.report.charts import Line, Panel, line_chart
-
     groups = request.groups()
-    if not groups:
-        return
-    times, scaled = [], {}
-    for (spec, group), style in zip(groups, _styles(groups), strict=True):
-        seconds = mean_curve([run.timeline.trained for run in group.runs])
-        times.append(Line(_label(spec), range(1, len(seconds) + 1), seconds, style))
-        if spec.algorithm == "dgr":  # the authors' machine is another one: scale to our DGR
-            published = paper.curve("tdigits_seconds")
-            scale = seconds[-1] / published["dgr"][-1]
-            scaled = {name: [scale * y for y in ys] for name, ys in published.items() if name != "x"}
-    times += _dots({**scaled, "x": paper.curve("tdigits_seconds")["x"]}, groups)
-    yield (
-        "",
-        line_chart(
-            [
-                Panel("tasks seen so far", _curve_lines(groups, paper.curve("tdigits_average"))),
-                Panel("last 10 tasks seen", _curve_lines(groups, paper.curve("tdigits_last10"), 10)),
-                Panel("training time (paper scaled to our DGR)", times, y_label="seconds", y_range=None),
-            ],
-            size=(2.6, 2.3),
-        ),
-    )
+    seconds = [mean_curve([run.timeline.trained for run in group.runs]) for _, group in groups]
+    published, times = paper.curve("tdigits_seconds"), []
+    for (spec, _), style, curve in zip(groups, _styles(groups), seconds, strict=True):
+        times.append(Line(_label(spec), range(1, len(curve) + 1), curve, style))
+        if spec.algorithm == "dgr":  # the authors' machine is another one: scale it to our DGR
+            scale = curve[-1] / published["dgr"][-1]
+            dots = {name: [scale * y for y in ys] for name, ys in published.items() if name != "x"}
+            times += _dots({**dots, "x": published["x"]}, groups)
+    panels = [
+        Panel("tasks seen so far", _averages(groups, "tdigits_average")),
+        Panel("last 10 tasks seen", _averages(groups, "tdigits_last10", 10)),
+        Panel("training time (paper scaled)", times, y_label="seconds", y_range=None),
+    ]
+    if groups:
+        yield "", line_chart(panels, size=(2.6, 2.3))
 
 
-def _curve_lines(
-    groups: Sequence[tuple[RunSpec, Group]], published: dict[str, list[float]], last: int = 0
-) -> list[Line]:
-    from dgdmn.report.charts import Line
-
+def _averages(groups: Groups, curve: str, last: int = 0) -> list[Line]:
     lines = []
     for (spec, group), style in zip(groups, _styles(groups), strict=True):
         y = mean_curve(average_curves(group, last=last))
         lines.append(Line(_label(spec), range(1, len(y) + 1), y, style))
         if has_ltm_curves(group) and not spec.changes():
-            # Between sleeps the average is flattered: a memory of one class is always right about it.
+            # Between sleeps the average is flattered: a memory of one class is right about it.
             y = mean_curve(average_curves(group, last=last, ltm=True))
             dotted = replace(style, marker="", dash=(1, 1.5))
             lines.append(Line(f"{_label(spec)}, LTM alone", range(1, len(y) + 1), y, dotted))
-    return lines + _dots(published, groups)
+    return lines + _dots(paper.curve(curve), groups)
 
 
-def _styles(groups: Sequence[tuple[RunSpec, Group]]) -> list[Style]:
+def _dots(published: dict[str, list[float]], groups: Groups) -> list[Line]:
+    """The paper's values of the algorithms that are drawn with the preset `paper`."""
+    names = {spec.algorithm for spec, _ in groups if variant(spec) == PLAIN} & published.keys()
+    return [
+        Line("paper", published["x"], published[name], style_of(name), dots=True)
+        for name in sorted(names)
+    ]
+
+
+def _styles(groups: Groups) -> list[Style]:
     names = [spec.algorithm for spec, _ in groups]
     return [style_of(name, names[:place].count(name)) for place, name in enumerate(names)]
 
 
 def _label(spec: RunSpec) -> str:
     name, how = algorithm_info(spec.algorithm).title, variant(spec)
-    return name if how == "preset `paper`" else f"{name} ({how.replace('`', '')})"
-
-
-def _dots(published: dict[str, list[float]], groups: Sequence[tuple[RunSpec, Group]]) -> list[Line]:
-    """The paper's values of the algorithms that are drawn."""
-    from dgdmn.report.charts import Line
-
-    drawn = {spec.algorithm for spec, _ in groups}
-    return [
-        Line(PAPER, published["x"], y, style_of(name), dots=True)
-        for name, y in published.items()
-        if name in drawn
-    ]
+    return name if how == PLAIN else f"{name} ({how.replace('`', '')})"
 
 
 def resilience(request: Request) -> Drawing:
-    """Accuracy under noise and occlusion of memories and networks trained jointly; and restored digits."""
-    from dgdmn.report.charts import Line, Panel, image_grid, line_chart
-
+    """Accuracy under noise and occlusion after joint training; and restored digits."""
     panels = []
-    for kind, label in (("noise", "standard deviation of noise, not clipped"), ("occlusion", "occlusion factor")):
+    for kind, label in (("noise", "sd of noise, not clipped"), ("occlusion", "occlusion factor")):
         published, lines = paper.curve(kind), []
         for spec, group in request.groups():
-            name = "nn" if spec.algorithm == "joint" else "ltm"
-            title = name.upper() + (f" ({spec.preset})" if spec.preset != "paper" else "")
-            style = style_of(spec.algorithm, int(spec.preset != "paper"))
+            name, ours = "nn" if spec.algorithm == "joint" else "ltm", spec.preset != "paper"
+            style = style_of(spec.algorithm, int(ours))
             y = [mean(finite(under(run, kind, x) for run in group.runs)) for x in published["x"]]
+            title = f"{name.upper()} ({spec.preset})" if ours else name.upper()
             lines.append(Line(title, published["x"], y, style))
-            if spec.preset == "paper":
-                lines.append(Line(PAPER, published["x"], published[name], style, dots=True))
+            if not ours:
+                lines.append(Line("paper", published["x"], published[name], style, dots=True))
         panels.append(Panel("", lines, x_label=label, y_range=(0.4, 1.0)))
     if panels[0].lines:
         yield "", line_chart(panels, columns=2, size=WIDE)
-    for run in _directories(request, lambda run: run.algorithm == "dgr" and run.preset == "paper")[:1]:
+    for run in request.select(lambda run: run.info.generative and run.preset == "paper")[:1]:
         kept = read_resilience(run)[0]
         if kept is not None and len(kept.corrupted):
             rows = [kept.corrupted, kept.restored]
-            yield "-pictures", image_grid([("", rows)], ["given", "restored"], columns=len(kept.corrupted))
+            yield "-pictures", image_grid([("", rows)], columns=len(kept.corrupted))
 
 
 def recognition(request: Request) -> Drawing:
-    """Accuracy without descriptors, average accuracy with and without, and recognition losses against γ."""
-    from dgdmn.report.charts import Line, Panel, line_chart
-
-    without = [spec for spec in request.specs if spec.algorithm == "dgdmn-recog"]
-    chosen = replace(request, specs=without)
-    yield from ((name, figure) for name, figure in accuracy(chosen) if not name)
+    """Accuracy without descriptors, averages with and without, and recognition losses against γ."""
+    without = replace(request, specs=[s for s in request.specs if s.algorithm == "dgdmn-recog"])
+    yield from ((suffix, figure) for suffix, figure in accuracy(without) if not suffix)
     yield from (("-average", figure) for _, figure in average(request))
-    for spec, group in chosen.groups():
-        events = group.first.timeline.recognized
-        steps = range(1, len(events) + 1)
+    for spec, group in without.groups():
+        events, tasks = group.first.timeline.recognized, group.first.tasks
+        lowest = {task: [min(event["losses"][task]) for event in events] for task in tasks}
         lines = [
-            Line(task, steps, [min(event["losses"][task]) for event in events], class_style(number))
-            for number, task in enumerate(group.first.tasks)
+            Line(task, range(1, len(events) + 1), losses, class_style(number))
+            for number, (task, losses) in enumerate(lowest.items())
         ]
         level = (spec.options.gamma, "γ")
         panel = Panel("", lines, y_label="recognition loss", y_range=None, level=level, log=True)
@@ -208,10 +185,8 @@ def recognition(request: Request) -> Drawing:
 
 def latents(request: Request) -> Drawing:
     """t-SNE maps of the LTM's latents, learned jointly and in sequence."""
-    from dgdmn.report.charts import scatter_chart
-
-    runs = _directories(request, lambda run: "latents" in run.artifacts)
-    known = {run.together: found for run in runs if (found := read_latents(run)[0])}
+    runs = request.select(lambda run: "latents" in run.artifacts)
+    known = {run.together: found for run in reversed(runs) if (found := read_latents(run)[0])}
     if len(known) == 2:
         titles = {True: "LTM, jointly", False: "LTM, in sequence"}
         yield "", scatter_chart([(titles[how], *embed(known[how])) for how in (True, False)])
@@ -219,21 +194,12 @@ def latents(request: Request) -> Drawing:
 
 def dreams(request: Request) -> Drawing:
     """Dreams of the LTM after its sleeps, a row per task."""
-    from dgdmn.report.charts import image_grid
-
     for name, together in (("-in-sequence", False), ("-jointly", True)):
-        for run in _directories(request, lambda run, how=together: run.together == how)[:1]:  # type: ignore[misc]
+        for run in [run for run in request.select(lambda _: True) if run.together == together][:1]:
             kept = [one for one in read_dreams(run)[0] if len(one.x)]
-            chosen = kept[:: -(-len(kept) // MOST_SLEEPS)] if len(kept) > MOST_SLEEPS else kept
-            rows = sorted({int(task) for one in chosen for task in one.tasks})
-            blocks = [
-                (f"after task {one.step}", [one.x[one.tasks == task] for task in rows]) for one in chosen
-            ]
+            kept = kept[:: -(-len(kept) // MOST_SLEEPS) or 1]
+            rows = sorted({int(task) for one in kept for task in one.tasks})
+            blocks = [(f"after task {d.step}", [d.x[d.tasks == t] for t in rows]) for d in kept]
             if blocks:
                 labels = [[*run.tasks, "other"][task] for task in rows]
                 yield name, image_grid(blocks, labels, columns=PER_TASK)
-
-
-def _directories(request: Request, wanted: Callable[[Run], bool]) -> list[Run]:
-    found = [run for spec in request.specs for run in request.directories.find(spec)]
-    return sorted((run for run in found if wanted(run)), key=lambda run: run.seed)

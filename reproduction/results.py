@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from dgdmn import metrics
-from dgdmn.config import override, resolve
 from dgdmn.core.files import json_bytes, os_errors, read_json, write_atomic
 from dgdmn.report.artifacts import dream_quality, read_dreams
 from dgdmn.report.load import EXTRA, Run, load_runs
@@ -27,26 +26,6 @@ CURVES = {
 """Arrays of the artifact `resilience`: strengths and accuracies."""
 LEARNED = 0.5
 """A task counts as learned if its accuracy right after training is at least this."""
-
-Measure = Callable[[Run], float]
-
-
-def spec_of(
-    stream: str,
-    algorithm: str,
-    preset: str = "paper",
-    *,
-    revise: tuple[int, ...] = (),
-    together: bool = False,
-    **changes: Any,
-) -> RunSpec:
-    """A run with seed 0 and one thread, given by its preset and changed options.
-
-    >>> spec_of("digits", "dgdmn", n_stm=5).name
-    'digits-dgdmn-paper-n_stm-5-seed0'
-    """
-    options = override(resolve(preset, stream), changes)
-    return RunSpec(stream, algorithm, preset, options, revise=revise, together=together)
 
 
 @dataclass(frozen=True)
@@ -71,9 +50,9 @@ class Results:
             self._found[spec] = tuple(self.by_key[key] for key in keys if key in self.by_key)
         return self._found[spec]
 
-    def values(self, spec: RunSpec, measure: Measure) -> list[float]:
-        """A number of each seed that has it."""
-        return finite(map(measure, self.find(spec)))
+    def values(self, spec: RunSpec, measure: str) -> list[float]:
+        """A measure, by its name in MEASURES, of each seed that has it."""
+        return finite(map(MEASURES[measure], self.find(spec)))
 
 
 def load_results(directory: Path) -> tuple[Results, list[str]]:
@@ -135,7 +114,7 @@ def _share(run: Run, part: str, whole: str) -> float:
     return counts[part] / counts[whole] if counts.get(whole) else math.nan
 
 
-MEASURES: dict[str, Measure] = {
+MEASURES: dict[str, Callable[[Run], float]] = {
     "acc": lambda run: run.acc,
     "bwt": lambda run: run.bwt,
     "last10": lambda run: average_curve(run, 10)[-1],
@@ -151,14 +130,12 @@ MEASURES: dict[str, Measure] = {
 """What a table or a page can ask of a run, by name."""
 
 
-@dataclass(frozen=True)
-class Times:
-    """Training times of groups of runs that are compared."""
+class Times(NamedTuple):
+    """Training times of groups of runs."""
 
     groups: tuple[list[float], ...]
     clock: str
-    comparable: bool
-    """Whether all groups have the same seeds on the same machine."""
+    """`processor` or `wall clock`; `other machines`: the groups cannot be compared."""
 
 
 def training_times(*groups: Sequence[Run]) -> Times:
@@ -168,18 +145,12 @@ def training_times(*groups: Sequence[Run]) -> Times:
     common seeds, the wall clock of every run.
     """
     for clock, name in (("processor", "train_cpu_seconds"), ("wall clock", "train_seconds")):
-        timed = [
-            {
-                (run.seed, run.machine): run.number(name)
-                for run in group
-                if math.isfinite(run.number(name))
-            }
-            for group in groups
-        ]
+        timed = [{(r.seed, r.machine): r.number(name) for r in group} for group in groups]
+        timed = [{key: t for key, t in times.items() if math.isfinite(t)} for times in timed]
         if common := sorted(set.intersection(*map(set, timed))):
-            return Times(tuple([times[key] for key in common] for times in timed), clock, True)
+            return Times(tuple([times[key] for key in common] for times in timed), clock)
     walls = tuple(finite(run.number("train_seconds") for run in group) for group in groups)
-    return Times(walls, "wall clock", False)
+    return Times(walls, "other machines")
 
 
 # Collecting

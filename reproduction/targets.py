@@ -1,22 +1,64 @@
-"""Targets: which runs each needs, which table and figures it makes, and which claim it checks."""
+"""Targets, from targets.toml: the runs each needs, what it makes of them, and the claim it checks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+import json
+import re
+import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from dgdmn.config import override, resolve
+from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError, suggestion
+from dgdmn.core.text import MISSING, count_noun, format_mean_sem
 from dgdmn.runs.spec import RunSpec
-from reproduction import figures, tables
-from reproduction.goals import STREAMS
-from reproduction.results import Results, spec_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from reproduction.results import MEASURES, Results, mean, training_times
 
 SEEDS = {"permnist": 2, "tdigits": 1}
 """Seeds of a stream with the preset `paper` if not 3: what two cores can run in a day."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The mean of a measure must reach `least`, or the mean of the best rival plus `least`."""
+
+    text: str
+    spec: RunSpec
+    rivals: tuple[RunSpec, ...]
+    measure: str = "acc"
+    """A name in MEASURES; `speed`: how many times longer the rival trains."""
+    least: float = 1e-9
+
+    def check(self, results: Results) -> tuple[str, str]:
+        """What was measured and whether the goal is reached. A single rival is compared by seed."""
+        groups = [results.find(spec) for spec in (self.spec, *self.rivals)]
+        if len(groups) == 2:
+            common = {run.seed for run in groups[0]} & {run.seed for run in groups[1]}
+            groups = [tuple(run for run in group if run.seed in common) for group in groups]
+        if not all(groups):
+            return MISSING, "not measured yet"
+        seeds, least = min(map(len, groups)), self.least
+        if self.measure == "speed":
+            times = training_times(*groups)
+            if times.clock == "other machines":
+                return MISSING, "not measured yet"
+            ours, rival = map(mean, times.groups)
+            value, seeds = rival / ours, len(times.groups[0])
+            text = f"{value:.1f} × ({rival:,.0f} s and {ours:,.0f} s, {times.clock})"
+        else:
+            mine, *others = ([MEASURES[self.measure](run) for run in group] for group in groups)
+            value, text = mean(mine), format_mean_sem(mine)
+            if others:
+                best = max(range(len(others)), key=lambda i: mean(others[i]))
+                name = algorithm_info(self.rivals[best].algorithm).title
+                text += f"; {name} {format_mean_sem(others[best])}"
+                least += mean(others[best])
+        status = "reached" if value >= least else "not reached"
+        return text, f"**{status}** ({count_noun(seeds, 'seed')})"
 
 
 @dataclass(frozen=True)
@@ -29,9 +71,11 @@ class Target:
     """Its runs with seed 0."""
     claim: str = ""
     """What the paper asserts and this target checks."""
-    table: Callable[[Results, tables.Specs], str] | None = None
-    draw: Callable[[figures.Request], Iterator[tuple[str, Figure]]] | None = None
-    """Yields (suffix of the file name, figure)."""
+    goals: tuple[Goal, ...] = ()
+    table: str = ""
+    """Its table: a function of tables.py without `_table`."""
+    figures: str = ""
+    """Its figures: a function of figures.py."""
     artifacts: tuple[str, ...] = ()
     """Arrays that its figures need. They are in run directories only."""
     one_seed: bool = False
@@ -50,14 +94,40 @@ def default_seeds(spec: RunSpec) -> int:
     return SEEDS.get(spec.stream, 3) if spec.preset == "paper" else 3
 
 
-def select(names: Iterable[str]) -> list[Target]:
-    """The targets of these names; `all` is every one."""
-    wanted = list(dict.fromkeys(names))
-    for name in wanted:
-        if name != "all" and name not in TARGETS:
-            hint = suggestion(name, ["all", *TARGETS])
-            raise UsageError(f"no target {name!r}{hint}; `python -m reproduction --list` lists them")
-    return list(TARGETS.values()) if "all" in wanted else [TARGETS[name] for name in wanted]
+def parse_run(text: str) -> RunSpec:
+    """A run from its words in targets.toml.
+
+    >>> parse_run("digits dgdmn n_stm=5").name
+    'digits-dgdmn-paper-n_stm-5-seed0'
+    """
+    words = text.split()
+    changes = {
+        name: _value(value) for name, _, value in (w.partition("=") for w in words if "=" in w)
+    }
+    stream, algorithm, *preset = (w for w in words if "=" not in w and w != "together")
+    revise = changes.pop("revise", ())
+    options = override(resolve(name := "".join(preset) or "paper", stream), changes)
+    return RunSpec(stream, algorithm, name, options, revise=revise, together="together" in words)
+
+
+def _value(text: str) -> Any:
+    if re.fullmatch(r"\d+(x\d+)+", text):
+        return tuple(map(int, text.split("x")))
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def parse_runs(text: str) -> tuple[RunSpec, ...]:
+    """Several runs: every combination of the alternatives in {a,b}.
+
+    >>> [spec.algorithm for spec in parse_runs("digits {nn,dgr}")]
+    ['nn', 'dgr']
+    """
+    parts = re.split(r"\{(.*?)\}", text)
+    choices = [part.split(",") if place % 2 else [part] for place, part in enumerate(parts)]
+    return tuple(parse_run("".join(words)) for words in itertools.product(*choices))
 
 
 def unique(specs: Iterable[RunSpec]) -> list[RunSpec]:
@@ -65,239 +135,31 @@ def unique(specs: Iterable[RunSpec]) -> list[RunSpec]:
     return list({spec.key: spec for spec in specs}.values())
 
 
-def _grid(streams: Iterable[str], algorithms: Iterable[str], **changes: Any) -> tuple[RunSpec, ...]:
-    names = list(algorithms)
-    return tuple(spec_of(stream, name, **changes) for stream in streams for name in names)
-
-
-_TABLE = _grid(STREAMS, tables.ROWS)
-_LTM, _NN = spec_of("digits", "dgr", together=True), spec_of("digits", "joint", together=True)
-_SEQUENTIAL = spec_of("digits", "dgdmn")
-_SMALLER: dict[str, Any] = {"sttm_generator_layers": (128, 64), "sttm_latent_dim": 16}
-"""Task memories as small as those for Digits."""
-_TEN_CLASSES: dict[str, Any] = {"tdigits_classes": 10, "n_classes": 10}
-EQUAL_TIME = {"generator_epochs": 15, "learner_epochs": 4}
-"""Epochs, instead of 25 and 6, with which DGR on Digits multiplies as often as DGDMN (1.01 times)."""
-DEEP_STREAMS = ("digits", "split-digits", "permnist", "hindi", "shapes", "tdigits")
-DEEP_OPTIONS: tuple[dict[str, Any], ...] = (
-    {},
-    {"code_buffer": False},
-    {"prior_components": 0},
-    {"resample_dreams": False},
-    {"latent_noise": 0.0},
-    {"predict_with": "learner"},
-    {"momentum": 0.0},
-    {"lr_schedule": "constant"},
-    {"beta": 1.0},
-    {"sttm_min_steps": 0},
-    {"sttm_generator_layers": (128, 64)},
-)
-"""Options of `deep` turned off one at a time."""
-
-_ALL = (
-    Target(
-        "table-acc",
-        "Average accuracy (ACC) of six algorithms and Joint on four streams",
-        _TABLE,
-        table=lambda results, _: tables.metric_table(results, "acc"),
-    ),
-    Target(
-        "table-bwt",
-        "Backward transfer (BWT) of the same runs",
-        _TABLE,
-        table=lambda results, specs: tables.join(
-            tables.metric_table(results, "bwt"), tables.missed_tasks(results, specs)
-        ),
-    ),
-    *(
-        Target(
-            f"figure-{stream}",
-            f"Accuracy on each task of {stream} after each task",
-            _grid((stream,), tables.ROWS[:-1]),
-            draw=figures.accuracy,
+def _load(entry: dict[str, Any]) -> Target:
+    goals = tuple(
+        Goal(
+            spec=parse_run(goal.pop("run")),
+            rivals=parse_runs(goal.pop("rivals")) if "rivals" in goal else (),
+            **goal,
         )
-        for stream in ("permnist", "digits", "shapes", "hindi")
-    ),
-    Target(
-        "figure-forgetting",
-        "Average accuracy on the tasks seen, four streams",
-        _TABLE,
-        draw=figures.average,
-    ),
-    Target(
-        "figure-tdigits",
-        "40 tasks: accuracy on all tasks seen and on the last 10, training time",
-        _grid(("tdigits",), ("dgr", "dgdmn")),
-        'DGDMN "stays around 90% average accuracy on the most recently observed 10 tasks"; DGR does not, '
-        "and is slower (section 4.2).",
-        tables.missed_tasks,
-        figures.long_stream,
-    ),
-    Target(
-        "figure-resilience",
-        "LTM and NN trained jointly on Digits, tested under noise and occlusion",
-        (_LTM, _NN),
-        "The LTM is more robust to noise and occlusion than a plain network (section 5).",
-        tables.resilience_table,
-        figures.resilience,
-    ),
-    Target(
-        "figure-revision",
-        "Permnist, then tasks 1 and 6 again",
-        tuple(spec_of("permnist", name, revise=(1, 6)) for name in ("ewc", "dgdmn", "gem")),
-        'DGDMN "improves by revising"; EWC does not improve (appendix A).',
-        tables.revision_table,
-        figures.accuracy,
-    ),
-    Target(
-        "figure-tsne",
-        "Latents of the LTM, learned jointly and in sequence",
-        (_LTM, _SEQUENTIAL),
-        draw=figures.latents,
-        artifacts=("latents",),
-        one_seed=True,
-    ),
-    Target(
-        "figure-dreams",
-        "Digits dreamed by the LTM, learned jointly and in sequence",
-        (_LTM, _SEQUENTIAL),
-        draw=figures.dreams,
-        artifacts=("dreams",),
-        one_seed=True,
-    ),
-    Target(
-        "figure-recog",
-        "DGDMN without task descriptors on Digits",
-        _grid(("digits",), ("dgdmn-recog", "dgdmn")),
-        "Without descriptors DGDMN loses .05 (appendix A).",
-        draw=figures.recognition,
-    ),
-    Target(
-        "ablation-age",
-        "`age` counts the samples seen, or N_total as in line 21 of Algorithm 1",
-        tuple(
-            spec
-            for name in ("dgr", "dgdmn")
-            for spec in (spec_of("digits", name), spec_of("digits", name, age="n_total"))
-        ),
-        "Nothing: the text and the algorithm differ.",
-        tables.settings_table,
-        figures.average,
-    ),
-    Target(
-        "ablation-kappa",
-        "κ as a floor for each task or each replay on TDigits; 0, .25 and .5 on Digits with half the memory",
-        (
-            spec_of("tdigits", "dgdmn", **_SMALLER),
-            spec_of("tdigits", "dgdmn", kappa_per="replay", **_SMALLER),
-            *(spec_of("digits", "dgdmn", n_max=30_000, kappa=kappa) for kappa in (0.0, 0.25, 0.5)),
-        ),
-        'κ "ensures continual incorporation of new tasks" (section 3.1).',
-        tables.settings_table,
-        figures.average,
-    ),
-    Target(
-        "ablation-tdigits",
-        "TDigits as forty classes or as ten, each with both readings of κ and smaller task memories",
-        (
-            *_grid(("tdigits",), ("dgr", "dgdmn")),
-            spec_of("tdigits", "dgdmn", **_SMALLER),
-            spec_of("tdigits", "dgdmn", **_SMALLER, **_TEN_CLASSES),
-            spec_of("tdigits", "dgdmn", kappa_per="replay", **_SMALLER),
-            spec_of("tdigits", "dgdmn", kappa_per="replay", **_SMALLER, **_TEN_CLASSES),
-        ),
-        "Nothing: the text leaves open what a class of TDigits is.",
-        tables.readings_table,
-        figures.long_stream,
-    ),
-    Target(
-        "ablation-reconstruction",
-        "The learner trains on reconstructions of the new samples, of all, or of none",
-        (
-            _SEQUENTIAL,
-            *(spec_of("digits", "dgdmn", reconstruct_inputs=which) for which in ("all", "none")),
-            _LTM,
-            spec_of("digits", "dgr", together=True, reconstruct_inputs="none"),
-        ),
-        '"This final reconstruction provides robustness to noise and occlusion" (section 3.1).',
-        tables.settings_table,
-        figures.average,
-    ),
-    Target(
-        "ablation-ppr",
-        "Random inputs instead of a generator: PPR beside NN and DGR",
-        _grid(STREAMS, ("nn", "ppr", "dgr")),
-        '"A replay mechanism must be generative and model the input distribution accurately" (section 4.1).',
-        tables.settings_table,
-        figures.average,
-    ),
-    Target(
-        "ablation-n-stm",
-        "One, two and five tasks between two sleeps",
-        (_SEQUENTIAL, spec_of("digits", "dgdmn", n_stm=1), spec_of("digits", "dgdmn", n_stm=5)),
-        'n_STM "does not affect learning much till the LTM remains unsaturated" (appendix B).',
-        tables.settings_table,
-        figures.average,
-    ),
-    Target(
-        "ablation-dual",
-        "With and without a short-term memory, as in the paper and at equal training time",
-        (_SEQUENTIAL, spec_of("digits", "dgr"), spec_of("digits", "dgr", **EQUAL_TIME)),
-        'Replay without a dual memory is "slow and inaccurate" (section 3.2).',
-        tables.settings_table,
-        figures.average,
-    ),
-    Target(
-        "ablation-clipping",
-        "Cross-entropy with clipped probabilities, as in Keras of 2017, and exact",
-        tuple(
-            spec
-            for stream in ("digits", "shapes", "hindi")
-            for name in tables.BASELINES
-            for spec in (spec_of(stream, name), spec_of(stream, name, clip_probability=1e-7))
-        ),
-        'Networks saturate and are "unable to recover from it", PPR most (section 4.1).',
-        tables.clipping_table,
-        figures.clipped,
-    ),
-    Target(
-        "deep-table",
-        "The preset `deep` beside `paper`, the paper's numbers and Joint on six streams",
-        (
-            *(
-                spec_of(stream, name, preset)
-                for stream in DEEP_STREAMS
-                for name, preset in (("dgdmn", "deep"), ("dgdmn", "paper"), ("joint", "paper"))
-            ),
-            *(spec_of("digits", "dgdmn-recog", preset) for preset in ("deep", "paper")),
-        ),
-        table=tables.deep_table,
-    ),
-    Target(
-        "deep-ablation",
-        "`deep` with each of its options off, one at a time, on Digits and Hindi",
-        tuple(
-            unique(
-                [
-                    *(
-                        spec_of(stream, "dgdmn", "deep", **off)
-                        for stream in ("digits", "hindi")
-                        for off in DEEP_OPTIONS
-                    ),
-                    spec_of("digits", "dgdmn-recog", "deep"),
-                    spec_of("digits", "dgdmn-recog", "deep", recognition="reconstruction"),
-                ]
-            )
-        ),
-        table=tables.options_table,
-    ),
-    Target(
-        "deep-resilience",
-        "The LTM of `deep` beside that of `paper` and NN, trained jointly on Digits",
-        (spec_of("digits", "dgr", "deep", together=True), _LTM, _NN),
-        draw=figures.resilience,
-    ),
-)
+        for goal in entry.pop("goals", ())
+    )
+    runs = tuple(unique(spec for text in entry.pop("runs") for spec in parse_runs(text)))
+    return Target(runs=runs, goals=goals, artifacts=tuple(entry.pop("artifacts", ())), **entry)
 
-TARGETS: dict[str, Target] = {target.name: target for target in _ALL}
+
+def select(names: Iterable[str]) -> list[Target]:
+    """The targets of these names; `all` is every one."""
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name != "all" and name not in TARGETS:
+            hint = suggestion(name, ["all", *TARGETS])
+            raise UsageError(
+                f"no target {name!r}{hint}; `python -m reproduction --list` lists them"
+            )
+    return list(TARGETS.values()) if "all" in wanted else [TARGETS[name] for name in wanted]
+
+
+_DATA = tomllib.loads(Path(__file__).with_name("targets.toml").read_text(encoding="utf-8"))
+TARGETS: dict[str, Target] = {entry["name"]: _load(entry) for entry in _DATA["target"]}
 """In the paper's order, then ours."""

@@ -4,46 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 
-MIN_TOLERANCE = 0.02
-RULE = (
-    "Ours **matches** if the mean over n seeds is within max(.02, 2 · sd · √(1 + 1/n)) of the paper's "
-    "single run; otherwise it is **higher** or **lower**."
-)
 
+def judge(values: Sequence[float], published: float | None) -> str:
+    """`matches`, `higher` or `lower`, marked if there is one seed; empty without a published number.
 
-@dataclass(frozen=True)
-class Verdict:
-    """`matches`, `higher` or `lower`; `not run yet` without a run, empty where the paper has no number."""
-
-    kind: str
-    runs: int = 0
-
-    @property
-    def differs(self) -> bool:
-        """Whether it needs an explanation."""
-        return self.kind in ("higher", "lower")
-
-    def __str__(self) -> str:
-        return f"single run, {self.kind}" if self.runs == 1 and self.kind else self.kind
-
-
-def judge(values: Sequence[float], published: float | None) -> Verdict:
-    """Compare the values of several seeds with the paper's one run.
-
-    >>> [str(judge(values, 0.85)) for values in ([0.80, 0.82, 0.84], [0.80, 0.80], [0.9], [])]
+    >>> [judge(values, 0.85) for values in ([0.80, 0.82, 0.84], [0.80, 0.80], [0.9], [])]
     ['matches', 'lower', 'single run, higher', 'not run yet']
     """
     if not values:
-        return Verdict("not run yet")
-    if published is None or math.isnan(published):
-        return Verdict("", len(values))
+        return "not run yet"
+    if published is None:
+        return ""
     difference = fmean(values) - published
+    verdict = "higher" if difference > 0 else "lower"
     if abs(difference) <= tolerance(values) + 1e-9:  # decimals are not exact in binary
-        return Verdict("matches", len(values))
-    return Verdict("higher" if difference > 0 else "lower", len(values))
+        verdict = "matches"
+    return f"single run, {verdict}" if len(values) == 1 else verdict
 
 
 def tolerance(values: Sequence[float]) -> float:
@@ -53,4 +31,4 @@ def tolerance(values: Sequence[float]) -> float:
     0.0462
     """
     spread = stdev(values) if len(values) > 1 else 0.0
-    return max(MIN_TOLERANCE, 2 * spread * math.sqrt(1 + 1 / len(values)))
+    return max(0.02, 2 * spread * math.sqrt(1 + 1 / len(values)))

@@ -1,0 +1,180 @@
+"""`python -m reproduction TARGET …`: run what is missing, collect it, draw the figures, write the pages."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dgdmn.core.errors import DataError, DgdmnError, UsageError
+from dgdmn.core.text import count_noun
+from dgdmn.report.load import load_runs
+from dgdmn.runs.executor import Failure, run_all
+from dgdmn.runs.spec import RunSpec
+from reproduction.page import write_pages
+from reproduction.results import Results, collect, load_results, mean
+from reproduction.targets import TARGETS, Target, select, unique
+
+
+def main(words: Sequence[str]) -> int:
+    """Parse, run, collect, draw and write; returns the exit code."""
+    args = _parse(words)
+    everything = not args.targets and (args.list or args.draw_only)
+    targets = select(["all"] if everything else args.targets)
+    if args.list:
+        _list(targets, args)
+        return 0
+    if not targets:
+        raise UsageError("no target given; `python -m reproduction --list` lists them")
+    failures = [] if args.draw_only else _run(targets, args)
+    directories, problems = _load_directories(args.out)
+    new, refused = _collect(directories, targets, args.results)
+    results, unusable = load_results(args.results)
+    failures += problems + refused + [_failure("results", line) for line in unusable]
+    drawn = 0 if args.no_figures else _draw(targets, new, results, directories, args)
+    pages = write_pages(results, args.results)
+    sys.stdout.write(
+        f"{count_noun(len(new), 'run')} collected, {count_noun(drawn, 'figure')} drawn, "
+        f"{count_noun(len(pages), 'page')} changed\n"
+    )
+    for failure in failures:
+        sys.stderr.write(f"reproduction: {failure.run}: {failure.message}\n")
+    return 0 if not failures else 2 if all(failure.usage for failure in failures) else 1
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m reproduction", description=__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="names from --list, or all")
+    for name, text in (
+        ("list", "list targets with their runs, done and missing"),
+        ("draw-only", "run nothing: collect, draw, write the pages"),
+        ("no-figures", "draw nothing"),
+        ("pdf", "write each figure as PDF too"),
+    ):
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+    parser.add_argument("--seeds", type=int, default=0, help="seeds of each run; 0: its default")
+    parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="run directories [runs]")
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="collected runs [results]"
+    )
+    args = parser.parse_args(words)
+    for name in ("seeds", "jobs"):
+        if getattr(args, name) < 0:
+            raise UsageError(f"--{name} is {getattr(args, name)}; it must be at least 0")
+    return args
+
+
+def _failure(name: str, message: str) -> Failure:
+    return Failure(name, message, False, message)
+
+
+def _load_directories(out: Path) -> tuple[Results, list[Failure]]:
+    """The complete run directories, and a failure for each that cannot be read."""
+    runs, problems = load_runs([out] if out.is_dir() and any(out.iterdir()) else [])
+    found = {run.key: run for run in runs if run.complete}
+    return Results(found), [_failure(one.name, one.reason) for one in problems]
+
+
+def missing_runs(
+    targets: Iterable[Target], seeds: int, directories: Results, results: Results
+) -> list[RunSpec]:
+    """Runs that are neither in `out` nor collected; images need the run directory itself."""
+    return unique(
+        spec
+        for target in targets
+        for spec in target.specs(seeds)
+        if spec.key not in directories.by_key
+        and (target.artifacts or spec.key not in results.by_key)
+    )
+
+
+def _list(targets: Sequence[Target], args: argparse.Namespace) -> None:
+    """Print each target with the number of its runs, done and missing."""
+    found = _load_directories(args.out)[0], load_results(args.results)[0]
+    sys.stdout.write(f"{'target':23}  runs  done  missing\n")
+    rows = [(target.name, [target], target.title) for target in targets]
+    for name, group, text in [*rows, ("all", list(targets), "each run once")]:
+        runs = len(unique(spec for target in group for spec in target.specs(args.seeds)))
+        missing = len(missing_runs(group, args.seeds, *found))
+        sys.stdout.write(f"{name:23}  {runs:4}  {runs - missing:4}  {missing:7}  {text}\n")
+
+
+def _run(targets: Sequence[Target], args: argparse.Namespace) -> list[Failure]:
+    """Do the missing runs, the longest first. The same command continues after a kill."""
+    from dgdmn.cli.progress import Display
+    from dgdmn.runs.environment import available_cores
+    from dgdmn.streams.fetch import fetch, verify
+
+    directories, results = _load_directories(args.out)[0], load_results(args.results)[0]
+    specs, failures = missing_runs(targets, args.seeds, directories, results), list[Failure]()
+    for stream in dict.fromkeys(spec.stream for spec in specs):
+        try:
+            if not all(verdict.ok for verdict in verify(stream)):
+                fetch(stream)
+        except DataError as error:
+            failures += [_failure(spec.name, str(error)) for spec in specs if spec.stream == stream]
+            specs = [spec for spec in specs if spec.stream != stream]
+
+    def seconds(spec: RunSpec) -> float:
+        known = [run.number("seconds") for run in results.find(spec)]
+        return mean(known) if known else math.inf
+
+    jobs = args.jobs or available_cores()
+    with Display({spec.name: args.out / spec.name for spec in specs}, jobs) as display:
+        return failures + run_all(
+            sorted(specs, key=seconds, reverse=True),
+            args.out,
+            jobs,
+            lambda found: display.update({failure.run for failure in found}),
+        )
+
+
+def _collect(
+    directories: Results, targets: Iterable[Target], place: Path
+) -> tuple[set[str], list[Failure]]:
+    """Collect the finished runs of these targets, with any seed; returns their keys."""
+    keys, failures = set(), []
+    for run in {
+        run for target in targets for spec in target.runs for run in directories.find(spec)
+    }:
+        try:
+            collect(run, place)
+            keys.add(run.key)
+        except DgdmnError as error:
+            failures.append(_failure(run.name, str(error)))
+    return keys, failures
+
+
+def _draw(
+    targets: Sequence[Target],
+    new: set[str],
+    results: Results,
+    directories: Results,
+    args: argparse.Namespace,
+) -> int:
+    """Draw these targets, and every other one that shows a run collected now."""
+    from dgdmn.report.charts import save_figure
+    from reproduction import figures
+
+    drawn, formats = 0, ("svg", "pdf") if args.pdf else ("svg",)
+    for target in TARGETS.values():
+        shown = {run.key for spec in target.runs for run in results.find(spec)}
+        if target.figures and (target in targets or new & shown):
+            request = figures.Request(target.runs, results, directories)
+            for suffix, figure in getattr(figures, target.figures)(request):
+                save_figure(figure, args.results / "figures" / f"{target.name}{suffix}", formats)
+                drawn += 1
+    return drawn
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except DgdmnError as error:
+        sys.stderr.write(f"reproduction: {error}\n")
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        sys.exit("interrupted; finished work is saved, and the same command continues it")
