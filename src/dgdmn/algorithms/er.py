@@ -46,7 +46,7 @@ class _ReservoirNetwork(CustomizedNetwork):
         self._seen = 0
 
     def train(self, task: str | None, new: Batch, ctx: Context) -> None:
-        """Train on new rows beside old ones, then add the new ones to the reservoir."""
+        """Train on new and old rows together, then add the new ones to the reservoir."""
         self.learner.train_with(self._loss, (new.x, new.y), ctx.rng.next(), ctx.callback)
         rows = Exemplars.from_batch(new)
         pool = rows if self._reservoir is None else join(self._reservoir, rows)

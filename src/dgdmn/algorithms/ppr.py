@@ -20,7 +20,7 @@ from dgdmn.storage import State
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
 class PPR(ContinualClassifier):
-    """Trains on the new samples beside random inputs that the network labeled before it learns them.
+    """Trains on the new samples and on random inputs that the network labeled before.
 
     Inputs are uniform in [0, 1]; "apart from the task samples, the remaining memory was filled with random
     samples and corresponding labels" (appendix B).

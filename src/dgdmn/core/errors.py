@@ -1,4 +1,4 @@
-"""What can go wrong, in one sentence each: the value, what is allowed, what to do."""
+"""Errors as one sentence: the value, what is allowed, what to do."""
 
 import difflib
 from collections.abc import Iterable
@@ -8,20 +8,20 @@ class DgdmnError(Exception):
     """Something failed. The command line prints the sentence and exits with 1."""
 
 
-class Interrupted(DgdmnError):  # noqa: N818  (it is no error)
-    """Somebody asked to stop, and what was done so far is safe."""
+class Interrupted(DgdmnError):  # noqa: N818  (not an error)
+    """The user asked to stop; what was done so far is saved."""
 
 
 class UsageError(DgdmnError, ValueError):
-    """The caller asked for something that cannot be. The command line exits with 2."""
+    """The request is invalid. The command line exits with 2."""
 
 
 class DataError(DgdmnError):
-    """A data file is missing, damaged or cannot be fetched."""
+    """A data file is missing, damaged or cannot be downloaded."""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A hint for a mistyped word, to be put behind it; empty if nothing is close.
+    """A hint for a mistyped word, to append to it; empty if nothing is close.
 
     >>> suggestion("digts", ["digits", "hindi"])
     ' (did you mean digits?)'

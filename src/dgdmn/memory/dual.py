@@ -16,7 +16,7 @@ from dgdmn.storage import State
 
 
 class DualMemory:
-    """A short-term memory like the hippocampus beside a long-term memory like the neocortex.
+    """A short-term memory, like the hippocampus, and a long-term memory, like the neocortex.
 
     It knows its memories only by the `GenerativeMemory` protocol.
     """

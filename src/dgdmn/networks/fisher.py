@@ -35,7 +35,7 @@ def diagonal_fisher(learner: CustomizableLearner, x: Tensor) -> list[Tensor]:
         parts = [_squares_by_row(learner, rows) for rows in x.split(n_rows)]
     else:
         raise UsageError(
-            f"a Fisher information needs a torch module, and {type(learner).__name__} is none"
+            f"learner {type(learner).__name__} is not a torch module, which EWC needs"
         )
     return [torch.stack(sums).sum(dim=0) / len(x) for sums in zip(*parts, strict=True)]
 

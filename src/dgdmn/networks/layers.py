@@ -24,7 +24,7 @@ def dense(n_in: int, n_out: int, rng: torch.Generator) -> nn.Linear:
 def convolution(
     n_in: int, n_out: int, size: int, rng: torch.Generator, *, stride: int = 1, padding: int = 0
 ) -> nn.Conv2d:
-    """A convolution; without padding unless asked for (Keras's "valid")."""
+    """A convolution; without padding by default (Keras's "valid")."""
     return _glorot(nn.Conv2d(n_in, n_out, size, stride=stride, padding=padding, device="meta"), rng)
 
 
@@ -34,14 +34,14 @@ def upconvolution(n_in: int, n_out: int, rng: torch.Generator) -> nn.ConvTranspo
 
 
 class Dropout(nn.Module):
-    """Silences a share of the units; torch's own would draw from the global random numbers."""
+    """Dropout that draws from a given generator; torch's uses the global random numbers."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
 
     def forward(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
-        """x with some units 0 and the others raised to make up for it; x itself without a generator."""
+        """x with some units set to 0 and the others scaled up; x itself without a generator."""
         if rng is None:
             return x
         kept = torch.rand(x.shape, generator=rng).to(x.device) >= self.rate
