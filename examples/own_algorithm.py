@@ -10,6 +10,7 @@ import numpy as np
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.streams import load
+from dgdmn.testing import check_algorithm
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -52,6 +53,7 @@ class ClassMeans:
 
 
 if __name__ == "__main__":
+    check_algorithm(NCM, not_applicable={"epochs", "randomness"})
     model, stream = NCM(), load("embedded")
     for task in stream:
         model.partial_fit(task.train.x, task.train.y, task=task.name)
