@@ -1,4 +1,4 @@
-"""Tiny fake data files, a loopback web server, and a wall: nothing here reaches beyond 127.0.0.1."""
+"""Small fake data files and a local web server. No test here reaches the network."""
 
 import contextlib
 import gzip
@@ -13,22 +13,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dgdmn.streams import known
+from dgdmn.streams import fetch
 
 REAL = os.environ.get("DGDMN_DATA")
 
 
 @pytest.fixture(autouse=True)
-def wall(tmp_path, monkeypatch):
-    """An empty cache, no DGDMN_DATA, no public address and no npm, unless a test sets them up."""
+def isolate(tmp_path, monkeypatch):
+    """Start with an empty cache, no DGDMN_DATA, no public address and no npm client."""
     monkeypatch.setenv("DGDMN_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DGDMN_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     empty = tmp_path / "bin"
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))
-    for dataset in known.URLS:
-        monkeypatch.setitem(known.URLS, dataset, ())
+    for dataset in fetch.URLS:
+        monkeypatch.setitem(fetch.URLS, dataset, ())
 
 
 @pytest.fixture
@@ -45,12 +45,17 @@ def real(monkeypatch):
 
 
 def idx(array):
-    return b"\0\0\x08" + bytes([array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+    return (
+        b"\0\0\x08"
+        + bytes([array.ndim])
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.tobytes()
+    )
 
 
 @pytest.fixture
 def mnist_files(monkeypatch):
-    """Forty training and twenty test images as the four gzipped idx files, with the sums to match."""
+    """Forty training and twenty test images as four gzipped idx files, with their hashes."""
     rng = np.random.default_rng(0)
     arrays = [
         rng.integers(0, 256, (40, 28, 28), dtype=np.uint8),
@@ -59,17 +64,18 @@ def mnist_files(monkeypatch):
         np.arange(20, dtype=np.uint8) % 10,
     ]
     files = {}
-    for stem, array in zip(known.MNIST, arrays, strict=True):
+    for stem, array in zip(fetch.MNIST, arrays, strict=True):
         raw = idx(array)
         files[f"{stem}.gz"] = gzip.compress(raw, mtime=0)
-        monkeypatch.setitem(known.SHA256, f"{stem}.gz", hashlib.sha256(files[f"{stem}.gz"]).hexdigest())
-        monkeypatch.setitem(known.RAW_MD5, stem, hashlib.md5(raw).hexdigest())
+        sha256 = hashlib.sha256(files[f"{stem}.gz"]).hexdigest()
+        monkeypatch.setitem(fetch.HASHES, f"{stem}.gz", sha256)
+        monkeypatch.setitem(fetch.HASHES, stem, f"md5:{hashlib.md5(raw).hexdigest()}")
     return files
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Write files below a dataset's folder in DGDMN_DATA (or another place) and name it."""
+    """Write files into a dataset's folder in DGDMN_DATA or in the cache."""
 
     def write(dataset, files, source="DGDMN_DATA"):
         root = tmp_path / ("cache" if source == "cache" else "data")
@@ -85,7 +91,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def tiny_mnist(mnist_files, place):
-    """The fake MNIST, placed where DGDMN_DATA points."""
+    """The fake MNIST in DGDMN_DATA."""
     place("mnist", mnist_files)
     return mnist_files
 
@@ -98,30 +104,32 @@ def npy(array):
 
 @pytest.fixture
 def official(monkeypatch):
-    """Official-looking drawings: twelve rows after an 80-byte header, of which the first five are read."""
-    monkeypatch.setattr(known, "QUICKDRAW_ROWS", 5)
+    """An official file: twelve rows after an 80-byte header, of which five are read."""
+    monkeypatch.setattr(fetch, "QUICKDRAW_ROWS", 5)
     drawings = np.random.default_rng(1).integers(0, 256, (12, 784), dtype=np.uint8)
     text = b"{'descr': '|u1', 'fortran_order': False, 'shape': (12, 784), }"
     header = b"\x93NUMPY\x01\x00" + struct.pack("<H", 70) + text.ljust(69) + b"\n"
     content = header + drawings.tobytes()
-    for shape in known.SHAPES:
-        monkeypatch.setitem(known.OFFICIAL_QUICKDRAW, f"{shape}.npy", (12, hashlib.md5(content).hexdigest()))
+    for name in fetch.OFFICIAL_ROWS:
+        monkeypatch.setitem(fetch.OFFICIAL_ROWS, name, 12)
+        md5 = hashlib.md5(content).hexdigest()
+        monkeypatch.setitem(fetch.HASHES, f"official/{name}", f"md5:{md5}")
     return content, drawings
 
 
 @pytest.fixture
 def partial(monkeypatch):
-    """Three drawings of each shape, known by their sums."""
+    """Partial files: three drawings of each shape, with their hashes."""
     files = {}
-    for number, shape in enumerate(known.SHAPES):
+    for number, shape in enumerate(fetch.SHAPES):
         files[f"{shape}.npy"] = npy(np.full((3, 784), number, dtype=np.uint8))
         sha256 = hashlib.sha256(files[f"{shape}.npy"]).hexdigest()
-        monkeypatch.setitem(known.SHA256, f"{shape}.npy", sha256)
+        monkeypatch.setitem(fetch.HASHES, f"{shape}.npy", sha256)
     return files
 
 
 class Site:
-    """What the loopback server serves, and what it was asked."""
+    """What the local server serves, and which paths were requested."""
 
     def __init__(self, address):
         self.address = address
@@ -130,7 +138,6 @@ class Site:
         self.ranges = True
         self.cut = None
         self.short = False
-        self.start = 0
 
 
 @pytest.fixture
@@ -146,13 +153,13 @@ def site():
             if asked and web.ranges:
                 end = int(asked.partition("-")[2])
                 self.send_response(206)
-                self.send_header("Content-Range", f"bytes {web.start}-{end}/{len(content)}")
+                self.send_header("Content-Range", f"bytes 0-{end}/{len(content)}")
                 content = content[: end // 2 if web.short else end + 1]
             else:
                 self.send_response(200)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            # A reader that has enough hangs up: that is what one of the tests is about.
+            # The client closes the connection when it has enough.
             with contextlib.suppress(ConnectionError):
                 self.wfile.write(content if web.cut is None else content[: web.cut])
 
@@ -161,7 +168,9 @@ def site():
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     web = Site(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     yield web
     server.shutdown()

@@ -1,4 +1,4 @@
-"""Where tasks come from: the paper's datasets, embedded digits, and anyone's own arrays.
+"""Streams of tasks: the paper's datasets, embedded digits, and your own arrays.
 
 >>> from dgdmn.streams import load
 >>> load("tdigits").task_names[13]
@@ -7,33 +7,46 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dgdmn.errors import UsageError, suggestion
+from dgdmn.config.registry import load_target, stream_info
+from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.streams.arrays import from_arrays
-from dgdmn.streams.reading import read_arrays
-from dgdmn.streams.task import Rows, Task, TaskStream
+from dgdmn.streams.base import Rows, Task, TaskStream
+from dgdmn.streams.readers import read_arrays
 
-STREAMS = ("digits", "tdigits", "permnist", "shapes", "hindi", "split-digits", "embedded")
+if TYPE_CHECKING:
+    from dgdmn.config import Config
 
-__all__ = ["STREAMS", "Rows", "Task", "TaskStream", "from_arrays", "load", "read_arrays"]
+__all__ = ["Rows", "Task", "TaskStream", "from_arrays", "load", "read_arrays", "stream_options"]
 
 
 def load(name: str, *, seed: int = 0, validation: float = 0.0, **options: Any) -> TaskStream:
-    """The stream of that name; pixels are looked for, and fetched if need be, when a task is indexed."""
-    if name not in STREAMS:
-        meant = suggestion(name, STREAMS)
-        raise UsageError(f"unknown stream {name!r}{meant}: choose from {', '.join(STREAMS)}")
-    stream = importlib.import_module(f"dgdmn.streams.{name.replace('-', '_')}").stream
-    allowed = [
-        option for option in inspect.signature(stream).parameters if option not in ("seed", "validation")
-    ]
+    """Return the stream of that name. Its files are found or fetched when a task is indexed."""
+    allowed = _options_of(name)
     for option in options:
         if option not in allowed:
             choice = f"its options are {', '.join(allowed)}" if allowed else "it has none"
-            meant = suggestion(option, allowed)
-            raise UsageError(f"stream {name!r} has no option {option!r}{meant}: {choice}")
-    result: TaskStream = stream(seed=seed, validation=validation, **options)
-    return result
+            hint = suggestion(option, allowed)
+            raise UsageError(f"stream {name!r} has no option {option!r}{hint}: {choice}")
+    function = load_target(stream_info(name).target)
+    stream: TaskStream = function(seed=seed, validation=validation, **options)
+    return stream
+
+
+def stream_options(name: str, config: Config) -> dict[str, Any]:
+    """Return the options for `load` that a configuration asks for.
+
+    >>> from dgdmn.config import override, resolve
+    >>> stream_options("tdigits", override(resolve("paper", "tdigits"), {"tdigits_classes": 10}))
+    {'classes': 10}
+    """
+    if config.tdigits_classes == 10 and "classes" in _options_of(name):
+        return {"classes": 10}
+    return {}
+
+
+def _options_of(name: str) -> list[str]:
+    parameters = inspect.signature(load_target(stream_info(name).target)).parameters
+    return [option for option in parameters if option not in ("seed", "validation")]

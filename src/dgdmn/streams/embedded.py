@@ -1,50 +1,47 @@
-"""Embedded digits: real handwriting that comes with scikit-learn, for first runs without a network."""
-
-from __future__ import annotations
+"""Embedded digits: handwriting that comes with scikit-learn, for first runs without a download."""
 
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dgdmn.streams.task import Rows, TaskStream, generator
+from dgdmn.streams.base import Rows, TaskStream, seeded_rng
 
 SIDE = 28
-NOTE = "scikit-learn's 1,797 embedded digits, 8 x 8 scaled to 28 x 28: not MNIST, its numbers do not compare"
+NOTE = (
+    "scikit-learn's 1,797 digits, scaled from 8 x 8 to 28 x 28: not MNIST, do not compare with it"
+)
 
 
-def stream(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
-    """Ten tasks of one digit each; the test part is the same for every seed."""
+def embedded(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
+    """Return ten tasks of one digit each; every seed has the same test rows."""
     tasks = [(str(digit), (digit,)) for digit in range(10)]
-    return TaskStream("embedded", tasks, (SIDE, SIDE), _load, seed=seed, validation=validation, note=NOTE)
+    shape = (SIDE, SIDE)
+    return TaskStream("embedded", tasks, shape, _load, seed=seed, validation=validation, note=NOTE)
 
 
-@lru_cache(maxsize=1)
-def _source() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    images, labels = data.images.astype(np.uint8), data.target.astype(np.int64)
-    images.flags.writeable = labels.flags.writeable = False
-    return images, labels
-
-
-def bilinear(n_in: int, n_out: int) -> NDArray[np.float32]:
-    """The (n_out, n_in) matrix that interpolates one axis, pixel centres to pixel centres."""
+def interpolation_matrix(n_in: int, n_out: int) -> NDArray[np.float32]:
+    """Return the (n_out, n_in) matrix that resizes one axis linearly, aligned at pixel centers."""
     at = np.clip((np.arange(n_out) + 0.5) * n_in / n_out - 0.5, 0, n_in - 1)
     distance = np.abs(at[:, None] - np.arange(n_in)[None, :])
     weights: NDArray[np.float32] = np.maximum(0, 1 - distance).astype(np.float32)
     return weights
 
 
+@lru_cache(maxsize=1)
+def _read() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    return data.images.astype(np.uint8), data.target.astype(np.int64)
+
+
 def _load(digit: int) -> tuple[Rows, Rows]:
-    images, labels = _source()
+    images, labels = _read()
     small = images[labels == digit].astype(np.float32) / 16
-    axis = bilinear(8, SIDE)
-    x = np.clip(axis @ small @ axis.T, 0, 1)
-    y = np.full(len(x), digit, dtype=np.int64)
-    # A constant in place of the stream's seed: results of different seeds share one test part.
-    order = generator(0, "embedded test part", digit).permutation(len(x))
-    n_test = round(len(x) / 5)
-    rows = Rows(x, y)
+    axis = interpolation_matrix(8, SIDE)
+    rows = Rows(np.clip(axis @ small @ axis.T, 0, 1), np.full(len(small), digit, dtype=np.int64))
+    # Seed 0 instead of the stream's seed: runs with different seeds share the test rows.
+    order = seeded_rng(0, "embedded test part", digit).permutation(len(rows))
+    n_test = round(len(rows) / 5)
     return rows.take(np.sort(order[n_test:])), rows.take(np.sort(order[:n_test]))

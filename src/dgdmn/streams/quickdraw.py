@@ -1,0 +1,115 @@
+"""Shapes: six tasks, one geometric shape of Quick, Draw! each (appendix B)."""
+
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.streams import fetch
+from dgdmn.streams.base import Pixels, Rows, TaskStream, check_fraction, one_class, seeded_rng
+
+SIZE = (28, 28)
+TRAIN, TEST = 4500, 500
+MAX_SHIFT, MAX_TURN, MAX_SCALE, MAX_SHEAR = 2.0, np.deg2rad(10), 0.1, 0.1
+"""Bounds of a random warp: pixels, radians, and two ratios."""
+
+Floats = NDArray[np.float32]
+
+
+def shapes(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
+    """Return one task per shape; the seed decides the split into training and test rows.
+
+    Where a shape has too few drawings, warped copies fill its training rows up.
+    """
+    check_fraction("validation", validation)
+    tasks = [(shape, (label,)) for label, shape in enumerate(fetch.SHAPES)]
+    load, augment = partial(_load, seed), partial(_augment, seed, TRAIN - round(validation * TRAIN))
+    return TaskStream(
+        "shapes", tasks, SIZE, load, seed=seed, validation=validation, note=_note, augment=augment
+    )
+
+
+def read_drawings() -> dict[str, Pixels]:
+    """Return at most the first 5,000 drawings (n, 28, 28) of each shape, read-only."""
+    paths = fetch.find("quickdraw")
+    return {
+        shape: _parse(path, path.stat().st_mtime_ns)
+        for shape, path in zip(fetch.SHAPES, paths.values(), strict=True)
+    }
+
+
+@lru_cache(maxsize=len(fetch.SHAPES))
+def _parse(path: Path, _mtime: int) -> Pixels:
+    # An official file has over 100,000 rows: map it and copy the first ones.
+    drawings = np.array(np.load(path, mmap_mode="r", allow_pickle=False)[: fetch.QUICKDRAW_ROWS])
+    drawings.flags.writeable = False
+    return drawings.reshape(-1, *SIZE)
+
+
+def _load(seed: int, number: int) -> tuple[Rows, Rows]:
+    drawings = read_drawings()[fetch.SHAPES[number]]
+    order = seeded_rng(seed, "shapes split", number).permutation(len(drawings))
+    n_test = min(len(drawings) // 5, TEST)
+    train, test = drawings[order[n_test : n_test + TRAIN]], drawings[order[:n_test]]
+    return one_class(train, number), one_class(test, number)
+
+
+def _augment(seed: int, n: int, number: int, train: Rows) -> Rows:
+    # Runs after the test and validation splits, so no copy of a held-out drawing is trained on.
+    x = add_warped(train.x, n, seeded_rng(seed, "shapes warp", number))
+    return Rows(x, np.full(len(x), number, dtype=np.int64))
+
+
+def _note() -> str:
+    counts = {shape: len(drawings) for shape, drawings in read_drawings().items()}
+    if min(counts.values()) >= TRAIN + TEST:
+        return "Quick, Draw! as in the paper: 4,500 training and 500 test drawings of each shape"
+    listed = ", ".join(f"{shape} {n:,}" for shape, n in counts.items())
+    return (
+        f"partial Quick, Draw! data ({listed} drawings): a fifth of each shape, at most 500, "
+        "is the test part as drawn; the training part is brought to 4,500 "
+        "by small random warps of its own drawings"
+    )
+
+
+def add_warped(images: Floats, n: int, rng: np.random.Generator) -> Floats:
+    """Append warped copies until there are `n` images; each is copied about equally often."""
+    missing = n - len(images)
+    if missing <= 0:
+        return images
+    rounds = -(-missing // len(images))
+    copied = np.concatenate([rng.permutation(len(images)) for _ in range(rounds)])[:missing]
+    return np.concatenate([images, warp(images[copied], *random_affine(missing, rng))])
+
+
+def random_affine(
+    n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draw `n` small maps: matrices (n, 2, 2) and shifts (n, 2), rows before columns."""
+    turn, shear = (rng.uniform(-bound, bound, n) for bound in (MAX_TURN, MAX_SHEAR))
+    scale = rng.uniform(1 - MAX_SCALE, 1 + MAX_SCALE, (n, 2))
+    cos, sin = np.cos(turn), np.sin(turn)
+    rotation = np.stack([cos, -sin, sin, cos], axis=1).reshape(n, 2, 2)
+    skew = np.stack([np.ones(n), shear, np.zeros(n), np.ones(n)], axis=1).reshape(n, 2, 2)
+    return rotation @ skew * scale[:, None, :], rng.uniform(-MAX_SHIFT, MAX_SHIFT, (n, 2))
+
+
+def warp(images: Floats, matrix: NDArray[np.float64], shift: NDArray[np.float64]) -> Floats:
+    """Sample images (n, h, w) at `matrix @ (p - center) + center + shift`: bilinear, black outside."""
+    n, h, w = images.shape
+    center = np.array([(h - 1) / 2, (w - 1) / 2])
+    grid = np.stack(np.meshgrid(np.arange(h), np.arange(w), indexing="ij")).reshape(2, h * w)
+    at = matrix @ (grid - center[:, None]) + (center + shift)[:, :, None]  # (n, 2, h * w)
+    corner = np.floor(at).astype(np.int64)
+    rest = (at - corner).astype(np.float32)
+    # A black border of one pixel makes everything outside read as black.
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1))).reshape(n, -1)
+    result = np.zeros((n, h * w), dtype=np.float32)
+    for down in (0, 1):
+        for right in (0, 1):
+            row = np.clip(corner[:, 0] + down, -1, h) + 1
+            column = np.clip(corner[:, 1] + right, -1, w) + 1
+            weight = np.abs(1 - down - rest[:, 0]) * np.abs(1 - right - rest[:, 1])
+            result += weight * np.take_along_axis(padded, row * (w + 2) + column, axis=1)
+    return np.clip(result, 0, 1).reshape(n, h, w)

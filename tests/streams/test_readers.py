@@ -1,0 +1,227 @@
+"""Files of users: npz, npy, csv, image folders and idx, valid and invalid."""
+
+import gzip
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dgdmn.core.errors import DataError, UsageError
+from dgdmn.streams import from_arrays, read_arrays
+from dgdmn.streams.readers import read_idx
+
+X = np.arange(40, dtype=np.float64).reshape(20, 2)
+Y = np.repeat([1, 0], 10)
+TASK = np.tile(["b", "a"], 10)
+
+
+@pytest.mark.parametrize(
+    "keys", [("X", "y", "task"), ("x", "labels", "tasks"), ("images", "label", "task")]
+)
+def test_npz_with_usual_names(tmp_path, keys):
+    np.savez(tmp_path / "own.npz", **dict(zip(keys, (X, Y, TASK), strict=True)))
+    found = read_arrays(tmp_path / "own.npz")
+    np.testing.assert_array_equal(found.X, X)
+    np.testing.assert_array_equal(found.y, Y)
+    np.testing.assert_array_equal(found.task, TASK)
+    assert from_arrays(tmp_path / "own.npz").task_names == ("b", "a")
+
+
+def test_npz_with_given_names(tmp_path):
+    np.savez(tmp_path / "own.npz", X=X, digit=Y, day=TASK)
+    found = read_arrays(str(tmp_path / "own.npz"), label="digit", task="day")
+    assert found.y.tolist() == Y.tolist()
+    assert found.task.tolist() == TASK.tolist()
+    assert read_arrays(tmp_path / "own.npz").y is None
+    with pytest.raises(UsageError, match="no array 'hour': it has X, digit, day"):
+        read_arrays(tmp_path / "own.npz", task="hour")
+    np.savez(tmp_path / "none.npz", data=X)
+    with pytest.raises(UsageError, match="no array 'X': it has data"):
+        read_arrays(tmp_path / "none.npz")
+
+
+def test_npy_holds_samples_only(tmp_path):
+    np.save(tmp_path / "own.npy", X)
+    found = read_arrays(tmp_path / "own.npy")
+    np.testing.assert_array_equal(found.X, X)
+    assert (found.y, found.task) == (None, None)
+    with pytest.raises(UsageError, match="has no labels"):
+        from_arrays(tmp_path / "own.npy")
+
+
+def test_pickled_objects_are_refused(tmp_path):
+    np.save(tmp_path / "own.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "own.npz", X=np.array([{"a": 1}], dtype=object))
+    for name in ("own.npy", "own.npz"):
+        with pytest.raises(DataError, match="Python objects"):
+            read_arrays(tmp_path / name)
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_csv(tmp_path):
+    path = write(tmp_path / "own.csv", "\ufeffa,label,task,b\n1,cat,0,2.5\n3,dog,1,4e1\n")
+    found = read_arrays(path)
+    assert found.X.tolist() == [[1, 2.5], [3, 40]]
+    assert found.y.tolist() == ["cat", "dog"]
+    assert found.task.tolist() == [0, 1]
+    assert found.names == ("a", "b")
+
+
+def test_csv_with_named_columns(tmp_path):
+    path = write(tmp_path / "own.csv", "kind,day,a\n" + "1,mon,0.5\n0,tue,1.5\n" * 4)
+    stream = from_arrays(path, label="kind", task="day")
+    assert (stream.task_names, stream.classes, stream.shape) == (("mon", "tue"), (1, 0), (1,))
+    with pytest.raises(UsageError, match="no column 'dy': it has kind, day, a"):
+        from_arrays(path, label="kind", task="dy")
+    by_array = from_arrays(write(tmp_path / "b.csv", "label,a\n" + "1,2\n" * 4), task=[0, 0, 1, 1])
+    assert by_array.task_names == ("0", "1")
+
+
+def test_labels_are_integers_only_if_all_are(tmp_path):
+    assert read_arrays(write(tmp_path / "a.csv", "label,a\n7,1\n-2,1\n")).y.tolist() == [7, -2]
+    assert read_arrays(write(tmp_path / "b.csv", "label,a\n07,1\n8,1\n")).y.tolist() == ["07", "8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("label,a\n", "no rows"),
+        ("", "no rows"),
+        ("label,a\n1,2\n1\n", "has 1 values in row 3, its header has 2"),
+        ("label,a\n1,x\n", "'x' in row 2, column 'a'"),
+        ("label,a\n1,\n", "'' in row 2, column 'a'"),
+        ("label,a\n1,nan\n", "NaN or infinite value in row 0"),
+        ("label\n1\n", "no feature columns"),
+        ("a,b,a\n1,2,3\n", "2 columns named 'a'"),
+        ("1,2.5\n3,4\n", "no header: its first line is numbers"),
+        ("label,a\nx,1\n ,1\n", "no label in row 3, column 'label'"),
+        ("day,task,a\n1,,1\n", "no task in row 2, column 'task'"),
+    ],
+)
+def test_an_invalid_csv_is_refused(tmp_path, text, message):
+    with pytest.raises(DataError, match=message) as error:
+        read_arrays(write(tmp_path / "own.csv", text))
+    assert "own.csv" in str(error.value)
+
+
+def test_columns_may_be_numbered(tmp_path):
+    """As pandas does."""
+    assert read_arrays(write(tmp_path / "own.csv", "0,1\n5,6\n")).X.tolist() == [[5, 6]]
+
+
+@pytest.mark.parametrize("name", ["own.npz", "own.npy", "own.csv"])
+def test_an_unreadable_file_is_named(tmp_path, name):
+    with pytest.raises(DataError, match=rf"{name} cannot be read: No such file"):
+        read_arrays(tmp_path / name)
+    (tmp_path / name).write_bytes(b"\xff\xfe\x00PK")
+    with pytest.raises(DataError, match=name):
+        read_arrays(tmp_path / name)
+
+
+def test_a_truncated_npz_is_named(tmp_path):
+    np.savez_compressed(tmp_path / "own.npz", X=X, y=Y)
+    content = (tmp_path / "own.npz").read_bytes()
+    (tmp_path / "own.npz").write_bytes(content[:-30])
+    with pytest.raises(DataError, match=r"own\.npz cannot be read"):
+        read_arrays(tmp_path / "own.npz")
+
+
+def test_an_unknown_type_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"own\.txt has an unknown type"):
+        read_arrays(write(tmp_path / "own.txt", "1"))
+
+
+def picture(path, value, size=(4, 3), mode="L"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, value).save(path)
+
+
+def test_a_folder_of_class_folders(tmp_path):
+    for number, kind in enumerate(["cat", "dog"]):
+        for i in range(3):
+            picture(tmp_path / kind / f"{i}.png", number * 10 + i)
+    (tmp_path / "cat" / "notes.txt").write_text("no image")
+    (tmp_path / "cat" / ".hidden.png").write_text("no image")
+    found = read_arrays(tmp_path)
+    assert (found.X.dtype, found.X.shape) == (np.uint8, (6, 3, 4))
+    assert found.X[:, 0, 0].tolist() == [0, 1, 2, 10, 11, 12]
+    assert found.y.tolist() == ["cat"] * 3 + ["dog"] * 3
+    assert found.task is None
+    assert from_arrays(tmp_path).task_names == ("cat", "dog")
+
+
+def test_a_folder_of_task_folders(tmp_path):
+    for task in ("day 1", "day 2"):
+        for kind in ("0", "1"):
+            for i in range(2):
+                picture(tmp_path / task / kind / f"{i}.png", 5)
+    stream = from_arrays(tmp_path)
+    assert (stream.task_names, stream.classes) == (("day 1", "day 2"), (0, 1))
+
+
+def test_color_makes_all_images_rgb(tmp_path):
+    picture(tmp_path / "a.png", 7)
+    picture(tmp_path / "b.png", (1, 2, 3), mode="RGB")
+    found = read_arrays(tmp_path)
+    assert found.X.shape == (2, 3, 4, 3)
+    assert found.X[:, 0, 0].tolist() == [[7, 7, 7], [1, 2, 3]]
+    assert found.y is None
+
+
+def test_invalid_folders_and_images_are_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty holds no images"):
+        read_arrays(tmp_path / "empty")
+    picture(tmp_path / "sizes" / "a.png", 0)
+    picture(tmp_path / "sizes" / "b.png", 0, size=(5, 3))
+    with pytest.raises(DataError, match=r"b\.png is 5 x 3 pixels, a\.png is 4 x 3"):
+        read_arrays(tmp_path / "sizes")
+    picture(tmp_path / "broken" / "a.png", 0)
+    (tmp_path / "broken" / "b.png").write_bytes((tmp_path / "broken" / "a.png").read_bytes()[:40])
+    with pytest.raises(DataError, match=r"b\.png cannot be read as an image"):
+        read_arrays(tmp_path / "broken")
+    picture(tmp_path / "deep" / "a.png", 0)
+    picture(tmp_path / "deep" / "cat" / "a.png", 0)
+    with pytest.raises(DataError, match="different depths"):
+        read_arrays(tmp_path / "deep")
+    picture(tmp_path / "bits" / "a.png", 0, mode="I;16")
+    with pytest.raises(DataError, match="more than 8 bits"):
+        read_arrays(tmp_path / "bits")
+
+
+def test_idx(tmp_path):
+    path = tmp_path / "two"
+    path.write_bytes(b"\0\0\x08\x02" + b"\0\0\0\x02" + b"\0\0\0\x03" + bytes([1, 2, 3, 4, 5, 6]))
+    assert read_idx(path).tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "not an idx file"),
+        (b"\0\0\x0d\x01\0\0\0\x01\0\0\0\0", "not an idx file"),
+        (b"\0\0\x08\x01\0\0\0\x05abc", "has 11 bytes, expected 13"),
+        (b"\0\0\x08\x03\0\0", "not an idx file"),
+    ],
+)
+def test_an_invalid_idx_file_is_refused(tmp_path, content, reason):
+    path = tmp_path / "damaged"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"damaged .*{reason}"):
+        read_idx(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"no gzip", gzip.compress(b"\0\0\x08\x01\0\0\0\x01a", mtime=0)[:-9]],
+    ids=["no gzip", "cut short"],
+)
+def test_an_invalid_gzip_file_is_refused(tmp_path, content):
+    path = tmp_path / "damaged.gz"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"damaged\.gz cannot be unpacked"):
+        read_idx(path)
