@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
@@ -47,13 +48,11 @@ def main(words: Sequence[str]) -> int:
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m reproduction", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="names from --list, or all")
-    for name, text in (
-        ("list", "list targets with their runs, done and missing"),
-        ("draw-only", "run nothing: collect, draw, write the pages"),
-        ("no-figures", "draw nothing"),
-        ("pdf", "write each figure as PDF too"),
-    ):
-        parser.add_argument(f"--{name}", action="store_true", help=text)
+    flag = partial(parser.add_argument, action="store_true")
+    flag("--list", help="list targets with their runs, done and missing")
+    flag("--draw-only", help="run nothing: collect, draw, write the pages")
+    flag("--no-figures", help="draw nothing")
+    flag("--pdf", help="write each figure as PDF too")
     parser.add_argument("--seeds", type=int, default=0, help="seeds of each run; 0: its default")
     parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="run directories [runs]")
@@ -104,7 +103,7 @@ def _list(targets: Sequence[Target], args: argparse.Namespace) -> None:
 
 def _run(targets: Sequence[Target], args: argparse.Namespace) -> list[Failure]:
     """Do the missing runs, the longest first. The same command continues after a kill."""
-    from dgdmn.cli.progress import Display
+    from dgdmn.cli.progress import show_progress
     from dgdmn.runs.environment import available_cores
     from dgdmn.streams.fetch import fetch, verify
 
@@ -123,12 +122,10 @@ def _run(targets: Sequence[Target], args: argparse.Namespace) -> list[Failure]:
         return mean(known) if known else math.inf
 
     jobs = args.jobs or available_cores()
-    with Display({spec.name: args.out / spec.name for spec in specs}, jobs) as display:
+    specs.sort(key=seconds, reverse=True)
+    with show_progress({spec.name: args.out / spec.name for spec in specs}, jobs) as update:
         return failures + run_all(
-            sorted(specs, key=seconds, reverse=True),
-            args.out,
-            jobs,
-            lambda found: display.update({failure.run for failure in found}),
+            specs, args.out, jobs, lambda ended: update({f.run for f in ended})
         )
 
 

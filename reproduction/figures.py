@@ -22,10 +22,8 @@ from reproduction import paper
 from reproduction.results import Results, finite, mean, under
 from reproduction.tables import PLAIN, variant
 
-WIDE = (3.4, 2.4)
-"""Width and height of a large panel in inches."""
-MOST_SLEEPS, PER_TASK = 6, 4
-"""Sleeps, and dreams of each task, on a sheet."""
+WIDE = (3.4, 2.4)  # width and height of a large panel in inches
+MOST_SLEEPS, PER_TASK = 6, 4  # sleeps, and dreams of each task, on a sheet
 
 Drawing = Iterator[tuple[str, Figure]]
 """Suffix of the file name, and figure."""
@@ -194,12 +192,12 @@ def latents(request: Request) -> Drawing:
 
 def dreams(request: Request) -> Drawing:
     """Dreams of the LTM after its sleeps, a row per task."""
-    for name, together in (("-in-sequence", False), ("-jointly", True)):
-        for run in [run for run in request.select(lambda _: True) if run.together == together][:1]:
-            kept = [one for one in read_dreams(run)[0] if len(one.x)]
-            kept = kept[:: -(-len(kept) // MOST_SLEEPS) or 1]
-            rows = sorted({int(task) for one in kept for task in one.tasks})
-            blocks = [(f"after task {d.step}", [d.x[d.tasks == t] for t in rows]) for d in kept]
-            if blocks:
-                labels = [[*run.tasks, "other"][task] for task in rows]
-                yield name, image_grid(blocks, labels, columns=PER_TASK)
+    for run in {run.together: run for run in reversed(request.select(lambda _: True))}.values():
+        kept = [one for one in read_dreams(run)[0] if len(one.x)]
+        kept = kept[:: len(kept) // -MOST_SLEEPS or 1][::-1]  # the last one included
+        rows = sorted({int(task) for one in kept for task in one.tasks})
+        blocks = [(f"after task {d.step}", [d.x[d.tasks == t] for t in rows]) for d in kept]
+        if blocks:
+            labels = [[*run.tasks, "other"][task] for task in rows]
+            suffix = "-jointly" if run.together else "-in-sequence"
+            yield suffix, image_grid(blocks, labels, columns=PER_TASK)

@@ -2,7 +2,7 @@
 
 A template in reproduction/pages/ contains `{{directive}}`: a measure of a run, a table, the figures or a
 whole section of a target. Prose about particular runs is in results/notes/<target>.md and may contain
-measures too, so no number is typed by hand.
+measures too, so that it follows the results.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.files import write_atomic
 from dgdmn.core.text import count_noun, format_duration, format_mean_sem, format_ratio
 from dgdmn.report.load import Run
+from dgdmn.report.sections.configuration import run_command
 from reproduction import paper, tables
 from reproduction.results import MEASURES, Results, mean, training_times
 from reproduction.targets import TARGETS, Target, parse_run
@@ -156,7 +157,7 @@ class Renderer:
         rows, machines = [], dict[str, str]()
         for run in sorted(self.results.by_key.values(), key=lambda run: run.name):
             letter = machines.setdefault(_machine(run), chr(ord("A") + len(machines)))
-            code = run.record.config["versions"].get("source", "")[:7] or "not recorded"
+            code = run.record.config["versions"].get("source", "not recorded")
             numbers = [format_ratio(run.acc, 4), format_ratio(run.bwt, 4)]
             numbers += [format_duration(run.number("seconds")), f"`{command(run)}`", letter, code]
             rows.append([f"[{run.name}]({run.name})", f"`{run.key}`", *numbers])
@@ -176,14 +177,5 @@ def _machine(run: Run) -> str:
 
 def command(run: Run) -> str:
     """The command that repeats a run."""
-    words = ["dgdmn run", run.stream, "--algorithm", run.algorithm, "--preset", run.preset]
-    words += ["--seed", str(run.seed)]
-    for name, value in run.changes.items():
-        option = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{option}")
-        else:
-            words += [f"--{option}", *map(str, value if isinstance(value, list) else [value])]
-    words += ["--revise", *map(str, run.revise)] if run.revise else []
-    words += ["--together"] if run.together else []
-    return " ".join([*words, "--threads", str(run.record.config["threads"])])
+    text = re.sub(r"--([\w-]+) False\b", r"--no-\1", run_command(run)).replace(" True", "")
+    return f"{text} --threads {run.record.config['threads']}"

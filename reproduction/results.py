@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -33,15 +33,12 @@ class Results:
     """All collected runs: one table with a row per run, by key."""
 
     by_key: Mapping[str, Run]
+    _found: dict[RunSpec, tuple[Run, ...]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
         """Every seed that any run has."""
         return tuple(sorted({run.seed for run in self.by_key.values()}))
-
-    @cached_property
-    def _found(self) -> dict[RunSpec, tuple[Run, ...]]:
-        return {}
 
     def find(self, spec: RunSpec) -> tuple[Run, ...]:
         """The runs of this computation with any seed, by seed."""
@@ -58,14 +55,9 @@ class Results:
 def load_results(directory: Path) -> tuple[Results, list[str]]:
     """Every collected run, and one line for each that cannot be used."""
     runs, problems = load_runs(path.parent for path in sorted(directory.glob("*/config.json")))
-    lines = [
-        f"cannot use {directory / one.name}: {one.reason}; collect it again" for one in problems
-    ]
-    lines += [
-        f"cannot use {run.directory}: it has not ended; remove it"
-        for run in runs
-        if not run.complete
-    ]
+    bad = {one.name: one.reason for one in problems}
+    bad |= {run.name: "the run has not ended" for run in runs if not run.complete}
+    lines = [f"cannot use {directory / name}: {why}; collect it again" for name, why in bad.items()]
     return Results({run.key: run for run in runs if run.complete}), lines
 
 
@@ -87,8 +79,7 @@ def average_curve(run: Run, last: int) -> list[float]:
     return [float(value) for value in metrics.last_k(run.accuracy, last, run.columns)]
 
 
-def newest(run: Run) -> float:
-    """Accuracy at the end on the newest quarter of the tasks; NaN if all came together."""
+def _newest(run: Run) -> float:
     return math.nan if run.together else average_curve(run, max(1, len(run.tasks) // 4))[-1]
 
 
@@ -98,15 +89,15 @@ def at_first(run: Run) -> dict[str, float]:
     return {run.tasks[column]: float(run.accuracy[row, column]) for column, row in first.items()}
 
 
-def not_learned(run: Run) -> float:
-    """Number of tasks that were not learned; NaN if all came together."""
+def _not_learned(run: Run) -> float:
     return math.nan if run.together else float(sum(one < LEARNED for one in at_first(run).values()))
 
 
 def under(run: Run, kind: str, strength: float) -> float:
     """Accuracy under `noise`, `clipped` noise or `occlusion` of a strength; NaN if not measured."""
     known, (x, y) = run.extra.get("resilience") or {}, CURVES[kind]
-    return dict(zip(known.get(x, ()), known.get(y, ()), strict=False)).get(strength, math.nan)
+    pairs = zip(known.get(x, ()), known.get(y, ()), strict=False)
+    return float(dict(pairs).get(strength, math.nan))
 
 
 def _share(run: Run, part: str, whole: str) -> float:
@@ -118,8 +109,8 @@ MEASURES: dict[str, Callable[[Run], float]] = {
     "acc": lambda run: run.acc,
     "bwt": lambda run: run.bwt,
     "last10": lambda run: average_curve(run, 10)[-1],
-    "newest": newest,
-    "not_learned": not_learned,
+    "newest": _newest,  # at the end on the newest quarter of the tasks
+    "not_learned": _not_learned,  # number of tasks
     "noise": lambda run: under(run, "noise", 0.3),
     "clipped": lambda run: under(run, "clipped", 0.3),
     "occlusion": lambda run: under(run, "occlusion", 0.28),

@@ -53,7 +53,7 @@ def with_verdict(ours: Sequence[float], theirs: float | None) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time to compare with others, so not in minutes."""
+    """A time to compare with others."""
     return f"{value:,.0f} s" if math.isfinite(value) else MISSING
 
 

@@ -82,16 +82,12 @@ class Target:
 
     def specs(self, seeds: int = 0) -> list[RunSpec]:
         """Its runs with `seeds` seeds each; 0: the default of each run."""
-        return [
-            replace(spec, seed=seed)
-            for spec in self.runs
-            for seed in range(1 if self.one_seed else seeds or default_seeds(spec))
-        ]
-
-
-def default_seeds(spec: RunSpec) -> int:
-    """Seeds of a run: 3, fewer for long streams with the preset `paper`."""
-    return SEEDS.get(spec.stream, 3) if spec.preset == "paper" else 3
+        found = []
+        for spec in self.runs:
+            default = SEEDS.get(spec.stream, 3) if spec.preset == "paper" else 3
+            n = 1 if self.one_seed else seeds or default
+            found += [replace(spec, seed=seed) for seed in range(n)]
+        return found
 
 
 def parse_run(text: str) -> RunSpec:
