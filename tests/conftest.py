@@ -1,17 +1,18 @@
-"""Test doubles: a generator that stores its samples and deals each out once, a learner that knows them by heart."""
+"""Test doubles: a generator that stores its samples and returns each once, a learner that memorizes."""
 
 from functools import partial
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from dgdmn.events import EpochDone
-from dgdmn.samples import Samples
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import EpochDone
 
 
 class Log(list):
-    """What the doubles were asked to do, in order; copies of a memory write into the same one."""
+    """What the doubles were asked to do, in order; copies of a network write into the same log."""
 
     def __deepcopy__(self, memo):
         return self
@@ -25,24 +26,24 @@ class Log(list):
 
 
 class StoringGenerator:
-    """Deals out what it was trained on; `shift` makes reconstructions recognisable."""
+    """Samples are its training rows, each at most once; `shift` marks reconstructions."""
 
     def __init__(self, log, shift, shape, role, rng):
         self.log, self.shift, self.role = log, shift, role
         self.rows = torch.zeros(0, int(torch.Size(shape).numel()))
-        self.dealt = 0
+        self.used = 0
 
-    def fit(self, x, rng, listen):
+    def fit(self, x, rng, callback):
         self.log.append(("generator", self.role, x))
-        self.rows, self.dealt = x, 0
-        listen(EpochDone("generator", 1, 1, len(x), 0.0))
+        self.rows, self.used = x, 0
+        callback(EpochDone("generator", 1, 1, len(x), 0.0))
 
     def sample(self, n, rng):
-        assert self.dealt + n <= len(self.rows), "more dreams than samples"
-        self.dealt += n
+        assert self.used + n <= len(self.rows), "more dreams than samples"
+        self.used += n
         if n:
             self.log.append(("dream", self.role, n))
-        return self.rows[self.dealt - n : self.dealt]
+        return self.rows[self.used - n : self.used]
 
     def reconstruct(self, x):
         self.log.append(("reconstruct", self.role, x))
@@ -60,19 +61,20 @@ class StoringGenerator:
         self.rows = state["rows"]
 
 
-class RememberingLearner:
-    """Answers with the label of the nearest sample it was ever trained on."""
+class MemorizingLearner:
+    """Predicts the label of the nearest sample it was ever trained on."""
 
     def __init__(self, log, shape, n_classes, role, rng):
         self.log, self.role, self.n_classes = log, role, n_classes
-        self.x, self.y = torch.zeros(0, int(torch.Size(shape).numel())), torch.zeros(0, dtype=torch.long)
+        self.x = torch.zeros(0, int(torch.Size(shape).numel()))
+        self.y = torch.zeros(0, dtype=torch.long)
 
-    def fit(self, samples, rng, listen):
-        self.log.append(("learner", self.role, samples))
-        self.x, self.y = torch.cat([self.x, samples.x]), torch.cat([self.y, samples.y])
-        listen(EpochDone("learner", 1, 1, len(samples), 0.0))
+    def fit(self, batch, rng, callback):
+        self.log.append(("learner", self.role, batch))
+        self.x, self.y = torch.cat([self.x, batch.x]), torch.cat([self.y, batch.y])
+        callback(EpochDone("learner", 1, 1, len(batch), 0.0))
 
-    def probabilities(self, x):
+    def predict_proba(self, x):
         if not len(self.x) or not len(x):
             return torch.full((len(x), self.n_classes), 1 / self.n_classes)
         nearest = torch.cdist(x, self.x).argmin(dim=1)
@@ -90,14 +92,14 @@ class RememberingLearner:
 
 @pytest.fixture
 def doubles():
-    """`doubles()` makes the factories of both doubles and the log that they share."""
+    """`doubles()` makes factories of both doubles and the log that they share."""
 
     def make(shift=0.0):
         log = Log()
         return SimpleNamespace(
             log=log,
             generator=partial(StoringGenerator, log, shift),
-            learner=partial(RememberingLearner, log),
+            learner=partial(MemorizingLearner, log),
         )
 
     return make
@@ -105,10 +107,10 @@ def doubles():
 
 @pytest.fixture
 def distinct():
-    """Samples whose first value says which they are: start, start + 1, … and label them all `y`."""
+    """`distinct(start, n, y)`: rows whose first value is start, start + 1, …, all of class y."""
 
     def make(start, n, y):
-        x = torch.stack([torch.arange(start, start + n).float(), torch.full((n,), float(y))], dim=1)
-        return Samples(x, torch.full((n,), y))
+        x = np.stack([np.arange(start, start + n), np.full(n, y)], axis=1).astype(np.float32)
+        return Batch(x, np.full(n, y, dtype=np.int64))
 
     return make

@@ -3,55 +3,57 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from dgdmn.memory.dictionary import Entry, TaskDictionary
-from dgdmn.memory.generative import GenerativeMemory
-from dgdmn.memory.recognition import answered, known_by, recognised
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.presets import Preset
-from dgdmn.samples import Samples
-from dgdmn.seeds import Seeds
+from dgdmn.config import Config
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.generative import DeepGenerativeMemory
+from dgdmn.memory.recognition import known_by, predict_by, recognize
+from dgdmn.memory.task_log import TaskInfo, TaskLog
+from dgdmn.networks.factory import NetworkFactory
 
 
 def memory(losses, answer=0, classes=(0,)):
-    """Knows samples of two pixels of ink; their reconstruction losses are given."""
+    """Samples have two bright pixels; their reconstruction losses are given."""
     return SimpleNamespace(
-        recognition_loss=lambda x: torch.tensor(losses)[: len(x)] / 2,
-        tasks=TaskDictionary({"a": Entry(1, frozenset(classes))}),
-        probabilities=lambda x: torch.nn.functional.one_hot(torch.full((len(x),), answer), 3).float(),
+        recognition_loss=lambda x: np.array(losses)[: len(x)] / 2,
+        tasks=TaskLog({"a": TaskInfo(1, frozenset(classes))}),
+        predict_proba=lambda x: np.eye(3)[np.full(len(x), answer)],
     )
 
 
-def test_loss_is_divided_by_ink_and_a_blank_image_counts_as_one_pixel(doubles):
+def test_the_loss_is_divided_by_intensity_and_a_blank_image_counts_as_one_pixel(doubles):
     made = doubles()
-    dgm = GenerativeMemory(Blueprint(Preset(), (3,), own_generator=made.generator, own_learner=made.learner),
-                           "stm", 2, Seeds(0))  # fmt: skip
+    factory = NetworkFactory(Config(), (3,), "cpu", made.generator, made.learner)
+    dgm = DeepGenerativeMemory(factory, "stm", 2, SeedStream(0))
     dgm.generator.reconstruction_loss = lambda x: torch.tensor([6.0, 5.0, 3.0, 2.0])
-    x = torch.tensor([[1.0, 1.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 0.0], [0.25, 0.0, 0.0]])
+    x = np.array([[1, 1, 0], [0.5, 1, 1], [0, 0, 0], [0.25, 0, 0]], dtype=np.float32)
     assert dgm.recognition_loss(x).tolist() == pytest.approx([6 / 2, 5 / 2.5, 3.0, 2.0])
 
 
 @pytest.mark.parametrize(
     ("losses", "until_known", "trainings"),
-    [([9.0, 9.0, 9.0], False, 1), ([9.0, 9.0, 9.0], True, 3), ([9.0, 1.0], True, 2), ([1.0], True, 1)],
+    [([], False, 1), ([9.0, 9.0, 9.0], True, 3), ([9.0, 1.0], True, 2), ([1.0], True, 1)],
 )
-def test_a_generator_is_trained_on_until_it_knows_its_samples_but_not_for_ever(
+def test_a_generator_is_trained_until_it_knows_its_samples_at_most_three_times(
     doubles, distinct, losses, until_known, trainings
 ):
-    made = doubles()
-    blueprint = Blueprint(Preset(recog_trainings=3), (2,), own_generator=made.generator,
-                          own_learner=made.learner, until_known=until_known)  # fmt: skip
-    dgm = GenerativeMemory(blueprint, "stm", 2, Seeds(0))
-    left = list(losses)
-    dgm.recognition_loss = lambda x: torch.full((len(x),), left.pop(0))
-    dgm.learn(distinct(1, 4, 1), {"a": Entry(1, frozenset([1]))}, Seeds(1), lambda event: None)
+    made, left = doubles(), list(losses)
+    config = Config(recog_trainings=3)
+    factory = NetworkFactory(config, (2,), "cpu", made.generator, made.learner)
+    dgm = DeepGenerativeMemory(factory, "stm", 2, SeedStream(0), until_known=until_known)
+    dgm._recognition_loss = lambda x: torch.full((len(x),), left.pop(0))
+    dgm.learn(distinct(1, 4, 1), {"a": TaskInfo(1, frozenset([1]))}, Context(SeedStream(1)))
     assert made.log.steps().count("stm generator") == trainings
+    assert left == [], "asked after each training, and not if there is only one"
 
 
 def test_the_best_memory_below_gamma_knows_the_task():
-    new = Samples(torch.ones(2, 2), torch.zeros(2, dtype=torch.long))
+    new = Batch(np.ones((2, 2)), np.zeros(2, dtype=int))
     good, better, bad = memory([2.0, 4.0]), memory([2.0, 3.0]), memory([8.0, 8.0])
     assert known_by(new, [good, bad, better], 1.55) is better  # means 1.5, 4 and 1.25
     assert known_by(new, [good, bad], 1.55) is good
@@ -60,7 +62,7 @@ def test_the_best_memory_below_gamma_knows_the_task():
 
 
 def test_a_memory_that_never_met_a_class_cannot_know_it():
-    new = Samples(torch.ones(2, 2), torch.tensor([0, 1]))
+    new = Batch(np.ones((2, 2)), np.array([0, 1]))
     assert known_by(new, [memory([0.1, 0.1], classes=(0,))], 1.55) is None
     able = memory([1.0, 1.0], classes=(0, 1, 2))
     assert known_by(new, [memory([0.1, 0.1], classes=(0,)), able], 1.55) is able
@@ -71,55 +73,59 @@ def three():
 
 
 def test_each_sample_goes_to_the_memory_that_knows_it_best_else_to_the_long_term_memory():
-    found = recognised(torch.ones(3, 2), three(), Preset(recognise_each="sample"))
-    assert found.answers.tolist() == [0, 1, 2]
-    assert found.known.tolist() == [True, True, False], "nobody is below γ: the last memory answers"
-    assert found.losses.tolist() == [
-        [0.5, 1.0, pytest.approx(1.6)],
-        [2.5, 0.5, pytest.approx(1.6)],
-        [3.0] * 3,
-    ]
+    found = recognize(np.ones((3, 2)), three(), Config(recognize_per="sample"))
+    assert found.chosen.tolist() == [0, 1, 2]
+    assert found.known.tolist() == [True, True, False], "none is below γ: the last memory answers"
+    assert found.losses == pytest.approx(np.array([[0.5, 1, 1.6], [2.5, 0.5, 1.6], [3, 3, 3]]))
 
 
 def test_a_batch_is_judged_as_one_task():
-    found = recognised(torch.ones(2, 2), three(), Preset())  # means 1.5, .75 and 1.6
-    assert found.answers.tolist() == [1, 1]
+    found = recognize(np.ones((2, 2)), three(), Config())  # means 1.5, .75 and 1.6
+    assert found.chosen.tolist() == [1, 1]
     assert found.known.tolist() == [True, True]
-    stricter = recognised(torch.ones(2, 2), three(), Preset(gamma=0.75))
-    assert stricter.answers.tolist() == [2, 2], "below γ, not at it"
+    stricter = recognize(np.ones((2, 2)), three(), Config(gamma=0.75))
+    assert stricter.chosen.tolist() == [2, 2], "below γ, not at it"
 
 
-def test_by_density_the_best_memory_answers_even_for_what_nobody_knows():
-    options = Preset(gamma=0.1, recognise_each="sample", recognition="density")
-    found = recognised(torch.ones(2, 2), three(), options)
-    assert found.answers.tolist() == [0, 1]
+def test_with_density_the_best_memory_answers_even_above_gamma():
+    config = Config(gamma=0.1, recognize_per="sample", recognition="density")
+    found = recognize(np.ones((2, 2)), three(), config)
+    assert found.chosen.tolist() == [0, 1]
     assert found.known.tolist() == [False, False]
 
 
-def test_density_costs_a_latent_its_distance_and_grey_pixels_nothing():
+def test_density_adds_the_distance_of_a_latent_and_subtracts_the_entropy_of_gray_pixels():
     """By hand: a prior of one standard Gaussian, so −log p(z) is z² / 2 + log √2π."""
-    options = Preset(generator_layers=(3,), latent=1, prior_components=1, recognition="density")
-    dgm = GenerativeMemory(Blueprint(options, (2,)), "ltm", 2, Seeds(0))
-    dgm.prior.restore({"labels": torch.tensor([0]), "weights": torch.ones(1), "means": torch.zeros(1, 1),
-                       "roots": torch.ones(1, 1, 1)})  # fmt: skip
-    x = torch.tensor([[1.0, 1.0], [0.5, 1.0]])
+    config = Config(generator_layers=(3,), latent_dim=1, prior_components=1, recognition="density")
+    dgm = DeepGenerativeMemory(NetworkFactory(config, (2,)), "ltm", 2, SeedStream(0))
+    standard = {
+        "labels": torch.tensor([0]),
+        "weights": torch.ones(1),
+        "means": torch.zeros(1, 1),
+        "roots": torch.ones(1, 1, 1),
+    }
+    dgm.prior = dgm.prior.with_state(standard)
     dgm.generator.reconstruction_loss = lambda x: torch.tensor([6.0, 5.0])
-    dgm.generator.posterior = lambda x: (torch.tensor([[0.0], [3.0]]), torch.ones(2, 1))
+    dgm.generator.encode = lambda x: (torch.tensor([[0.0], [3.0]]), torch.ones(2, 1))
     half = 0.5 * math.log(2 * math.pi)
     expected = [(6 + half) / 2, (5 - math.log(2) + 4.5 + half) / 1.5]
+    x = np.array([[1.0, 1.0], [0.5, 1.0]], dtype=np.float32)
     assert dgm.recognition_loss(x).tolist() == pytest.approx(expected)
 
 
-def test_a_task_memory_has_a_prior_where_it_is_recognised_by_one():
+def test_a_task_memory_has_a_prior_only_if_it_is_recognized_by_one():
     def components(**changes):
-        blueprint = Blueprint(Preset(generator_layers=(3,), prior_components=50, **changes), (2,))
-        priors = [GenerativeMemory(blueprint, role, 2, Seeds(0)).prior for role in ("ltm", "stm")]
+        config = Config(generator_layers=(3,), prior_components=50, **changes)
+        factory = NetworkFactory(config, (2,))
+        priors = [
+            DeepGenerativeMemory(factory, role, 2, SeedStream(0)).prior for role in ("ltm", "stm")
+        ]
         return [None if prior is None else prior.budget for prior in priors]
 
     assert components() == [50, None]
     assert components(recognition="density") == [50, 5]
 
 
-def test_answers_come_from_the_memory_chosen():
-    answers = answered(torch.ones(4, 2), three(), torch.tensor([2, 0, 1, 2]))
-    assert answers.argmax(dim=1).tolist() == [2, 0, 1, 2]
+def test_each_sample_is_answered_by_its_chosen_memory():
+    answers = predict_by(np.ones((4, 2)), three(), np.array([2, 0, 1, 2]))
+    assert answers.argmax(axis=1).tolist() == [2, 0, 1, 2]
