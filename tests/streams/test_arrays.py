@@ -109,7 +109,7 @@ def with_value(value):
     [
         ((with_value(np.nan), Y), {}, r"NaN or infinite value in row 3"),
         ((with_value(np.inf), Y), {}, r"NaN or infinite value in row 3"),
-        ((X, Y[:-1]), {}, r"y has shape \(19,\), give a value for each of 20 rows"),
+        ((X, Y[:-1]), {}, r"y has shape \(19,\), give 20 values"),
         ((X, Y), {"task": TASK[:-1]}, r"task has shape \(19,\)"),
         ((X, np.where(Y == 0, np.nan, 1.0)), {}, "y has a NaN"),
         ((X[:2], np.array(["a", None], dtype=object)), {}, "y mixes types"),

@@ -23,7 +23,7 @@ def test_embedded_digits_need_no_file():
         assert t.train.x.dtype == np.float32
         assert 0 <= t.train.x.min() < 0.01
         assert 0.99 < t.train.x.max() <= 1
-    assert "not MNIST" in stream.note
+    assert "not comparable with MNIST" in stream.note
 
 
 def test_embedded_test_part_is_the_same_for_every_seed():

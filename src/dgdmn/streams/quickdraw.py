@@ -15,6 +15,7 @@ MAX_SHIFT, MAX_TURN, MAX_SCALE, MAX_SHEAR = 2.0, np.deg2rad(10), 0.1, 0.1
 """Bounds of a random warp: pixels, radians, and two ratios."""
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
 
 def shapes(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -32,11 +33,8 @@ def shapes(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
 
 def read_drawings() -> dict[str, Pixels]:
     """Return at most the first 5,000 drawings (n, 28, 28) of each shape, read-only."""
-    paths = fetch.find("quickdraw")
-    return {
-        shape: _parse(path, path.stat().st_mtime_ns)
-        for shape, path in zip(fetch.SHAPES, paths.values(), strict=True)
-    }
+    paths = fetch.find("quickdraw").values()
+    return {path.stem: _parse(path, path.stat().st_mtime_ns) for path in paths}
 
 
 @lru_cache(maxsize=len(fetch.SHAPES))
@@ -83,9 +81,7 @@ def add_warped(images: Floats, n: int, rng: np.random.Generator) -> Floats:
     return np.concatenate([images, warp(images[copied], *random_affine(missing, rng))])
 
 
-def random_affine(
-    n: int, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def random_affine(n: int, rng: np.random.Generator) -> tuple[Doubles, Doubles]:
     """Draw `n` small maps: matrices (n, 2, 2) and shifts (n, 2), rows before columns."""
     turn, shear = (rng.uniform(-bound, bound, n) for bound in (MAX_TURN, MAX_SHEAR))
     scale = rng.uniform(1 - MAX_SCALE, 1 + MAX_SCALE, (n, 2))
@@ -95,8 +91,8 @@ def random_affine(
     return rotation @ skew * scale[:, None, :], rng.uniform(-MAX_SHIFT, MAX_SHIFT, (n, 2))
 
 
-def warp(images: Floats, matrix: NDArray[np.float64], shift: NDArray[np.float64]) -> Floats:
-    """Sample images (n, h, w) at `matrix @ (p - center) + center + shift`: bilinear, black outside."""
+def warp(images: Floats, matrix: Doubles, shift: Doubles) -> Floats:
+    """Sample images bilinearly at `matrix @ (p - center) + center + shift`; outside is black."""
     n, h, w = images.shape
     center = np.array([(h - 1) / 2, (w - 1) / 2])
     grid = np.stack(np.meshgrid(np.arange(h), np.arange(w), indexing="ij")).reshape(2, h * w)

@@ -20,6 +20,9 @@ NPZ_KEYS = {"X": ("X", "x", "images"), "y": ("y", "labels", "label"), "task": ("
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 
 
+READ_ERRORS = (OSError, EOFError, UnicodeDecodeError, csv.Error, zipfile.BadZipFile, zlib.error)
+
+
 class Arrays(NamedTuple):
     """Samples, and labels, tasks and feature names where the source has them."""
 
@@ -34,20 +37,13 @@ def read_arrays(
 ) -> Arrays:
     """Read samples, labels and tasks from an .npz, .npy or .csv file or a folder of images.
 
-    `label` and `task` name a csv column or npz array; the defaults are "label" and "task" where they
-    exist. A folder holds images, or a folder per class, or a folder per task with a folder per class.
+    `label` and `task` name csv columns or npz arrays; by default "label" and "task" where they
+    exist. A folder holds images, or a folder per class, or folders per task and class.
     """
     path = Path(path)
     try:
         arrays = _read(path, label, task)
-    except (
-        OSError,
-        EOFError,
-        UnicodeDecodeError,
-        csv.Error,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except READ_ERRORS as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"{path} cannot be read: {reason}") from error
     check_arrays(arrays, str(path), DataError)
@@ -95,16 +91,13 @@ def _read_csv(path: Path, label: str | None, task: str | None) -> Arrays:
         raise DataError(f"{path} has no rows: give a header line and at least one row")
     columns, rows = lines[0], lines[1:]
     _check_header(path, columns)
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(columns):
-            raise DataError(
-                f"{path} has {len(row)} values in row {number}, its header has {len(columns)}"
-            )
     y_at, task_at = _column(path, columns, label, "label"), _column(path, columns, task, "task")
     features = [i for i in range(len(columns)) if i not in (y_at, task_at)]
     if not features:
         raise DataError(f"{path} has no feature columns besides {', '.join(columns)}")
     for number, row in enumerate(rows, start=2):
+        if len(row) != len(columns):
+            raise DataError(f"{path} has {len(row)} values in row {number}, not {len(columns)}")
         for i, cell in enumerate(row):
             where = f"row {number}, column {columns[i]!r}"
             if i in features and not _is_number(cell):
@@ -158,9 +151,7 @@ def _read_folder(path: Path) -> Arrays:
     depths = [depth for depth, files in by_depth.items() if files]
     if len(depths) != 1:
         problem = "has images at different depths" if depths else "holds no images"
-        raise DataError(
-            f"{path} {problem}: put all in it, in class folders, or in task/class folders"
-        )
+        raise DataError(f"{path} {problem}: use one level of them, class folders, or task/class")
     files = by_depth[depths[0]]
     y = to_labels(file.parent.name for file in files) if depths[0] else None
     tasks = to_labels(file.parent.parent.name for file in files) if depths[0] == 2 else None
@@ -168,9 +159,7 @@ def _read_folder(path: Path) -> Arrays:
     for file, image in zip(files, images, strict=True):
         if image.shape[:2] != images[0].shape[:2]:
             size, first = ("{1} x {0}".format(*shown.shape) for shown in (image, images[0]))
-            raise DataError(
-                f"{file} is {size} pixels, {files[0].name} is {first}: give all one size"
-            )
+            raise DataError(f"{file} is {size} pixels, {files[0].name} is {first}: use one size")
     if any(image.ndim == 3 for image in images):
         images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
     return Arrays(np.stack(images), y, tasks)
@@ -189,9 +178,7 @@ def _read_image(file: Path) -> NDArray[np.uint8]:
     try:
         with Image.open(file) as image:
             if image.mode.startswith(("I", "F")):
-                raise DataError(
-                    f"{file} has more than 8 bits per pixel: save it as 8-bit gray or RGB"
-                )
+                raise DataError(f"{file} has more than 8 bits per pixel: save it with 8 bits")
             return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{file} cannot be read as an image: replace or remove it") from error
@@ -226,22 +213,18 @@ def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
         if values is None:
             continue
         if values.shape != (len(X),):
-            raise error(
-                f"{name}: {part} has shape {values.shape}, give a value for each of {len(X)} rows"
-            )
+            raise error(f"{name}: {part} has shape {values.shape}, give {len(X)} values")
         if values.dtype.kind == "O" and len({type(value) for value in values}) > 1:
             raise error(f"{name}: {part} mixes types or lacks values, give values of one type")
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise error(f"{name}: {part} has a NaN or infinite value, give every row a value")
     if X.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
         row = int(np.argmin(finite.reshape(len(X), -1).all(axis=1)))
-        raise error(
-            f"{name}: X has a NaN or infinite value in row {row} (from 0), remove or fill it"
-        )
+        raise error(f"{name}: X has a NaN or infinite value in row {row} (from 0), fill it")
 
 
 def to_float(X: NDArray[Any]) -> NDArray[Any]:
-    """Return floats and uint8 unchanged, other numbers as the smallest float type that fits them."""
+    """Return floats and uint8 unchanged, other numbers as the smallest float type that fits."""
     if X.dtype.kind == "f" or X.dtype == np.uint8:
         return X
     return X.astype(np.result_type(X.dtype, np.float32))
