@@ -44,7 +44,7 @@ class PCAGenerator(torch.nn.Module):
 
 def main():
     stream = load("embedded")
-    memory = DGDMN(generator=PCAGenerator, n_stm=5, min_steps=200, random_state=0)
+    memory = DGDMN(generator=PCAGenerator, n_stm=5, min_steps=100, random_state=0)
     for task in stream:
         memory.partial_fit(task.train.x, task.train.y, classes=stream.classes, task=task.name)
     correct = [memory.predict_long_term(task.test.x) == task.test.y for task in stream]

@@ -31,9 +31,8 @@ def to_text(images):
 
 def main():
     stream = load("embedded")[:4]
-    small = {"generator_layers": (128, 64), "latent_dim": 8, "batch_size": 32}
-    short = {"min_steps": 150, "generator_epochs": 15}
-    memory = DGDMN("paper/embedded", **small, **short, random_state=0, callback=print_sleep)
+    small = {"generator_layers": (128,), "min_steps": 100, "generator_epochs": 8}
+    memory = DGDMN("deep/embedded", **small, random_state=0, callback=print_sleep)
     for task in stream:
         print(f"learn digit {task.name} from {len(task.train)} samples")
         memory.partial_fit(task.train.x, task.train.y, task=task.name)
