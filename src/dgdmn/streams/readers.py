@@ -151,7 +151,8 @@ def _read_folder(path: Path) -> Arrays:
     depths = [depth for depth, files in by_depth.items() if files]
     if len(depths) != 1:
         problem = "has images at different depths" if depths else "holds no images"
-        raise DataError(f"{path} {problem}: use one level of them, class folders, or task/class")
+        layouts = "in the folder itself, in class folders, or in task/class folders"
+        raise DataError(f"{path} {problem}: put all images {layouts}")
     files = by_depth[depths[0]]
     y = to_labels(file.parent.name for file in files) if depths[0] else None
     tasks = to_labels(file.parent.parent.name for file in files) if depths[0] == 2 else None
@@ -220,7 +221,7 @@ def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
             raise error(f"{name}: {part} has a NaN or infinite value, give every row a value")
     if X.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
         row = int(np.argmin(finite.reshape(len(X), -1).all(axis=1)))
-        raise error(f"{name}: X has a NaN or infinite value in row {row} (from 0), fill it")
+        raise error(f"{name}: X has a NaN or infinite value in row {row} (from 0), fix it")
 
 
 def to_float(X: NDArray[Any]) -> NDArray[Any]:
