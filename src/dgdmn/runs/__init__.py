@@ -1,0 +1,1 @@
+"""Run experiments: learn a stream, test on every task, record what happened."""

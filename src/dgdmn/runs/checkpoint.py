@@ -1,0 +1,157 @@
+"""When to save a run, and how to continue it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from dgdmn import storage
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.persistence import describe, restore_model
+from dgdmn.core.errors import DgdmnError, Interrupted
+from dgdmn.networks.train import TrainingState
+from dgdmn.storage import State
+
+EVERY = 60.0
+"""Seconds between checkpoints: at most about as much work is lost, and saving takes well under 3 %."""
+_ALL_EPOCHS = 1 << 62
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: a number of complete tasks, and trainings of the next one."""
+
+    steps: int = 0  # tasks learned and tested
+    counters: dict[str, Any] = field(default_factory=dict)  # the counters of the run so far
+    state: State | None = None  # the state of the model after those tasks; None before the first
+    about: dict[str, Any] = field(default_factory=dict)  # what `describe` said about the model
+    trainings: tuple[list[Tensor], ...] = ()
+    """The final state of each finished training of the next task, then that of the current one."""
+    epoch: int = 0  # epochs of the current training; 0 if the last one in `trainings` is finished
+
+    def restore_model(self, **parameters: Any) -> ContinualClassifier | None:
+        """The model, ready to learn the next task; None before the first."""
+        return None if self.state is None else restore_model(self.about, self.state, **parameters)
+
+
+class Checkpoints:
+    """Saves a run from time to time; a training hook (`dgdmn.networks.train.use_hook`).
+
+    A call of `partial_fit` is determined by the model before it, the task's rows and the random seeds. So a
+    run continues by repeating the call: everything random comes out as before, and each training that had
+    finished gets its final state instead of being repeated. No row is saved except those that the algorithm
+    keeps itself.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        every: float = EVERY,
+        stop: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._directory, self._every, self._stop, self._clock = directory, every, stop, clock
+        self._last = clock()
+        self._model: ContinualClassifier | None = None
+        self._count: Callable[[], dict[str, Any]] = dict
+        self._steps = 0
+        self._finished: list[list[Tensor]] = []  # final states of the trainings of the current task
+        self._pending: list[list[Tensor]] = []
+        """States from a checkpoint that trainings have still to get."""
+        self._epoch = 0
+
+    def latest(self) -> Progress | None:
+        """The newest complete checkpoint; a damaged one is skipped with a warning."""
+        for path in reversed(self._saved()):
+            try:
+                return _read(path)
+            except DgdmnError as error:
+                warnings.warn(f"{error} (using the checkpoint before it)", stacklevel=2)
+                # It must not count as the older one of the two that are kept.
+                shutil.rmtree(path, ignore_errors=True)
+        return None
+
+    def attach(
+        self, model: ContinualClassifier, count: Callable[[], dict[str, Any]], progress: Progress
+    ) -> None:
+        """Save this model and these counters from now on; continue from `progress`."""
+        self._model, self._count, self._steps = model, count, progress.steps
+        self._pending, self._epoch = list(progress.trainings), progress.epoch
+
+    def step_done(self, steps: int) -> None:
+        """Note that so many tasks are learned, tested and recorded."""
+        self._steps, self._finished = steps, []
+        self._save_if_due([], 0)
+
+    def clear(self) -> None:
+        """Remove all checkpoints of a complete run."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def begin(self, training: TrainingState) -> int:
+        """Restore the state that a training had reached and return its epochs; 0 for a new training."""
+        if not self._pending:
+            return 0
+        state = self._pending.pop(0)
+        training.load_state(state)
+        if self._pending or not self._epoch:
+            self._finished.append(state)
+            return _ALL_EPOCHS
+        return self._epoch
+
+    def epoch_done(self, training: TrainingState, epoch: int, epochs: int) -> None:
+        """Note the end of a training; save if it is time."""
+        if epoch == epochs:
+            self._finished.append(training.state())
+            self._save_if_due([], 0)
+        else:
+            self._save_if_due([training], epoch)
+
+    def _save_if_due(self, current: list[TrainingState], epoch: int) -> None:
+        stop = self._stop()
+        if stop or self._clock() - self._last >= self._every:
+            self._save([*self._finished, *(training.state() for training in current)], epoch)
+            self._last = self._clock()
+        if stop:
+            raise Interrupted("stopped; everything done so far is saved")
+
+    def _save(self, trainings: list[list[Tensor]], epoch: int) -> None:
+        assert self._model is not None
+        about, state = describe(self._model) if self._model.__sklearn_is_fitted__() else ({}, {})
+        older = self._saved()
+        number = int(older[-1].name) + 1 if older else 1
+        notes = {"steps": self._steps, "epoch": epoch, "counters": self._count(), "memory": about}
+        content = {"model": state, "trainings": trainings}
+        storage.write(self._directory / f"{number:06d}", notes, content)
+        for path in older[:-1]:  # one older checkpoint stays, in case the newest gets damaged
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _saved(self) -> list[Path]:
+        """The complete checkpoints, oldest first; incomplete ones are removed."""
+        found = sorted(self._directory.glob("[0-9]*"))
+        complete = [path for path in found if storage.holds_memory(path)]
+        for path in set(found) - set(complete):
+            shutil.rmtree(path, ignore_errors=True)
+        return complete
+
+
+def _read(path: Path) -> Progress:
+    notes, state = storage.read(path)
+    try:
+        return Progress(
+            int(notes["steps"]),
+            dict(notes["counters"]),
+            state["model"] or None,
+            notes["memory"],
+            tuple(state["trainings"]),
+            int(notes["epoch"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DgdmnError(f"{path} is not a checkpoint ({error}); remove it") from error

@@ -1,0 +1,104 @@
+"""The process and machine of a run: threads, memory, processor, code. No torch in here."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import re
+import resource
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import dgdmn
+from dgdmn.config import default_threads as default_threads
+
+_PROC = Path("/proc/self")
+_TUNABLES, _LARGE_PAGES = "GLIBC_TUNABLES", "glibc.malloc.hugetlb"
+_DISPLAY_PACKAGES = ("report", "cli", "service")  # they change no number
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def describe_versions() -> dict[str, str]:
+    """The versions that a run records; `source` is a checksum of the code that decides its numbers."""
+    packages = {name: version(name) for name in ("torch", "numpy", "scikit-learn")}
+    own = {"dgdmn": dgdmn.__version__, "source": source_checksum()}
+    return {**own, "python": platform.python_version(), **packages}
+
+
+def describe_machine() -> dict[str, Any]:
+    """The machine as a run records it. Times are comparable only if all of it is equal."""
+    system, cpu, cores = platform.system(), platform.machine(), os.cpu_count()
+    processor = processor_name()
+    found = {"system": system, "cpu": cpu, "cores": cores, "processor": processor}
+    return {**found, "denormals": "zero"}  # before 2026-11-17 they were computed, which is slow
+
+
+def processor_name(path: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name; on Linux with its numbers, because clouds use one name for several."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    first: dict[str, str] = {}
+    for line in lines:  # one block per core; the first is enough
+        name, _, value = line.partition(":")
+        first.setdefault(name.strip(), value.strip())
+    numbers = [first[name] for name in ("cpu family", "model", "stepping") if name in first]
+    return ", ".join(filter(None, [first.get("model name", ""), "-".join(numbers)]))
+
+
+@cache
+def source_checksum(package: Path = Path(dgdmn.__file__).parent) -> str:
+    """A checksum of the Python files that may change a run's numbers."""
+    digest = hashlib.sha256()
+    for path in sorted(path.relative_to(package) for path in package.rglob("*.py")):
+        if path.parts[0] not in _DISPLAY_PACKAGES:
+            content = (package / path).read_bytes()
+            digest.update(f"{path.as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def reset_peak_memory() -> None:
+    """Measure the memory peak from here on, if Linux allows it: a process may have done other runs."""
+    with contextlib.suppress(OSError):
+        (_PROC / "clear_refs").write_text("5")
+
+
+def peak_memory_mb() -> float:
+    """Peak resident memory of this process in MiB."""
+    with contextlib.suppress(OSError):  # on Linux a child inherits `ru_maxrss` from its parent
+        if found := re.search(r"VmHWM:\s*(\d+) kB", (_PROC / "status").read_text()):
+            return int(found[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def with_large_pages(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child process whose glibc uses large memory pages, unless that is set."""
+    chosen = environment.get(_TUNABLES, "")
+    if _LARGE_PAGES in chosen:
+        return dict(environment)
+    return {**environment, _TUNABLES: ":".join(filter(None, [chosen, f"{_LARGE_PAGES}=1"]))}
+
+
+@contextlib.contextmanager
+def large_pages() -> Iterator[None]:
+    """Give large pages to the processes started inside this block (docs/decisions/speed.md)."""
+    before = os.environ.get(_TUNABLES)
+    os.environ.update(with_large_pages(os.environ))
+    try:
+        yield
+    finally:
+        del os.environ[_TUNABLES]
+        if before is not None:
+            os.environ[_TUNABLES] = before

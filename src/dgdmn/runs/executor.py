@@ -1,0 +1,166 @@
+"""Execute several runs side by side, each in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Protocol
+
+from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.core.text import shorten
+from dgdmn.runs.environment import large_pages
+from dgdmn.runs.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended without a result."""
+
+    run: str
+    message: str  # one line for the user
+    usage: bool  # whether the request itself was wrong
+    trace: str  # for developers
+
+
+class Cluster(Protocol):
+    """Where runs are executed."""
+
+    slots: int
+    """Runs that it executes at the same time."""
+
+    def submit(self, spec: RunSpec, out: Path) -> Future[Failure | None]:
+        """Start a run; the result is None if it is completed."""
+
+    def stop(self) -> None:
+        """Ask all runs to finish their epoch, save a checkpoint and end."""
+
+    def shutdown(self) -> None:
+        """Wait until all runs have ended."""
+
+
+def run_all(
+    specs: Sequence[RunSpec],
+    out: Path,
+    jobs: int,
+    look: Callable[[Sequence[Failure]], None],
+    every: float = 0.2,
+    cluster: Cluster | None = None,
+) -> list[Failure]:
+    """Execute the runs, at most `jobs` at a time; a failed run does not stop the others.
+
+    `look` is called about every `every` seconds with the failures so far. Progress is in status.json.
+    """
+    cluster = cluster or LocalCluster(jobs)
+    waiting, failures = list(specs), list[Failure]()
+    running: set[Future[Failure | None]] = set()
+    try:
+        while waiting or running:
+            while waiting and len(running) < cluster.slots:
+                running.add(cluster.submit(waiting.pop(0), out))
+            ended, running = wait(running, timeout=every, return_when=FIRST_COMPLETED)
+            failures += [failure for future in ended if (failure := future.result()) is not None]
+            look(failures)
+    finally:
+        cluster.stop()
+        cluster.shutdown()
+    return failures
+
+
+class LocalCluster:
+    """Executes runs on this machine, one process each: a killed run does not affect the others."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._running: dict[threading.Thread, BaseProcess] = {}
+
+    def submit(self, spec: RunSpec, out: Path) -> Future[Failure | None]:
+        """Start a process for the run."""
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(spec, out, sender), daemon=True)
+        with large_pages(), _ignore_ctrl_c():
+            process.start()
+        sender.close()
+        future: Future[Failure | None] = Future()
+        thread = threading.Thread(
+            target=lambda: future.set_result(_wait_for(spec, process, receiver)), daemon=True
+        )
+        thread.start()
+        self._running[thread] = process
+        return future
+
+    def stop(self) -> None:
+        """Send SIGTERM, which lets a run finish its epoch and save a checkpoint."""
+        for thread, process in self._running.items():
+            if thread.is_alive():
+                process.terminate()
+
+    def shutdown(self) -> None:
+        """Wait until all processes have ended."""
+        for thread in self._running:
+            thread.join()
+
+
+def _wait_for(spec: RunSpec, process: BaseProcess, receiver: Connection) -> Failure | None:
+    try:
+        failure: Failure | None = receiver.recv()
+        process.join()
+    except EOFError:
+        process.join()
+        message = f"its process ended with code {process.exitcode} (killed, or out of memory?)"
+        failure = Failure(spec.name, message, False, message)
+    receiver.close()
+    return failure
+
+
+def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    message, usage, trace = "", False, ""
+    try:
+        from dgdmn.runs.runner import execute  # torch is imported in the child only
+
+        execute(spec, out, stop=_stop_on_sigterm())
+    except DgdmnError as error:
+        message, usage, trace = str(error), isinstance(error, UsageError), traceback.format_exc()
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        trace = traceback.format_exc()
+    failure = Failure(spec.name, shorten(message, 8_000), usage, trace[-8_000:])
+    sender.send(failure if message else None)
+
+
+def _stop_on_sigterm() -> Callable[[], bool]:
+    """A function that says whether this process got SIGTERM. A second SIGTERM ends it at once."""
+    asked = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(1) if asked.is_set() else asked.set())
+    return asked.is_set
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is killed: it would continue unseen."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _ignore_ctrl_c() -> Iterator[None]:
+    """Let processes started inside this block ignore Ctrl-C: their parent handles it."""
+    is_main = threading.current_thread() is threading.main_thread()  # others cannot set signals
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGINT, before)

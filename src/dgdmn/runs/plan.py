@@ -1,0 +1,282 @@
+"""What learning will cost: the real algorithm runs over networks that only count."""
+
+# ruff: noqa: ARG002  (counting networks ignore most of their arguments)
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dgdmn.algorithms import algorithm
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.exemplars import exemplar_capacity
+from dgdmn.algorithms.generative import GenerativeClassifier
+from dgdmn.algorithms.persistence import describe, restore_model
+from dgdmn.config import Config
+from dgdmn.config.registry import algorithm_info
+from dgdmn.core.errors import UsageError
+from dgdmn.core.events import Callback, EpochDone, Event, SleepStarted
+from dgdmn.memory.code_buffer import CodeBuffer
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.layers import image_shape
+from dgdmn.networks.protocols import Role
+from dgdmn.networks.train import Schedule
+from dgdmn.storage import arrays_in, map_arrays, to_numpy
+
+Labels = Sequence[tuple[str, Any]]  # the name of each task and the labels of its training rows
+
+
+@dataclass
+class Stage:
+    """One task to be learned, or one sleep."""
+
+    kind: Literal["learn", "sleep"]
+    tasks: tuple[str, ...]
+    epochs: list[EpochDone] = field(default_factory=list)  # every epoch that is trained, in order
+    samples: int = 0  # most samples that one training uses
+    steps: int = 0  # optimizer steps of all trainings
+    work: float = 0.0  # about how many multiplications the trainings take forward
+    bytes: int = 0  # bytes kept when it ends, as `memory_bytes` counts them
+
+    def add(self, epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> None:
+        """Count one more epoch."""
+        self.epochs.append(epoch)
+        self.samples = max(self.samples, epoch.samples)
+        self.steps += math.ceil(epoch.samples / config.batch_size)
+        self.work += training_work(epoch, config, shape)
+
+
+def plan_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> list[Stage]:
+    """The stages of learning these tasks with a new model, and of a last sleep.
+
+    Epochs and samples are those of the run itself, except for what recognition makes of real inputs.
+    """
+    outputs = max(config.n_classes, len(_classes(tasks)))
+    once = replace(config, generator_epochs=1, learner_epochs=1, joint_epochs=1, recog_trainings=1)
+    small = replace(once, min_steps=0, sttm_min_steps=0, code_buffer=False)
+    model = algorithm(name)(small, random_state=0)
+    y = np.repeat(np.arange(outputs), 3)
+    model.partial_fit(np.zeros((len(y), *shape)), y, task="")
+    fixed, codes = model.memory_bytes() - model.exemplar_bytes(), 0
+    has_codes = config.code_buffer and algorithm_info(name).short_term
+    code_bytes = config.n_stm * CodeBuffer(1, config.sttm_latent_dim).bytes_per_sample
+    stages = _count_stream(name, config, tasks, shape)
+    for stage in stages:
+        rows = sum(len(y) for task, y in tasks if task == stage.tasks[0])
+        codes = max(codes, min(rows, config.n_max // config.n_stm)) if has_codes else 0
+        stage.bytes += fixed + codes * code_bytes
+    return stages
+
+
+def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
+    """The stages of learning new tasks of these sizes with a fitted model, and of a last sleep.
+
+    Each task has a class of its own, so that it is not recognized as a known one.
+    """
+    info, (about, state) = model.info(), describe(model)
+    if "memory" in about["own"]:
+        raise UsageError("a model with its own memory class cannot be planned; learn to find out")
+    # Inputs get one value, and new classes may come.
+    about |= {"features": 1, "feature_names": []}
+    about["fitted"] |= {"shape": [1], "closed": False}
+    about["config"] |= {"n_classes": 0, "exemplars": state.get("capacity", 0)}
+    about["config"] |= {"prior_components": min(1, info.config.prior_components)}
+    state["scaling"] = {"low": np.zeros(()), "high": np.ones(())}
+    networks = _counting_networks(info.algorithm, info.config)
+    counting = restore_model(
+        about, _narrow(map_arrays(state, to_numpy)), device="cpu", algorithm=type(model), **networks
+    )
+    last = max(info.labels)
+    tasks = [
+        (f"next task {n}", np.full(size, f"{last}+{n}" if isinstance(last, str) else last + n))
+        for n, size in enumerate(sizes, start=1)
+    ]
+    stages = _count(counting, info.config, tasks, None, info.shape)
+    for stage in stages:
+        stage.bytes += info.memory_bytes - info.exemplar_bytes
+    return stages
+
+
+def planned_work(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> float | None:
+    """The work of a whole run; None if the algorithm cannot be planned."""
+    try:
+        return sum(stage.work for stage in _count_stream(name, config, tasks, shape)) or None
+    except Exception:
+        # An algorithm of another package may not work with counting networks. It can still run.
+        if algorithm_info(name).category == "custom":
+            return None
+        raise
+
+
+def training_work(epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> float:
+    """About how many multiplications an epoch takes forward."""
+    small = epoch.memory == "stm"
+    if epoch.network == "generator":
+        kernels = config.sttm_generator_convolutions if small else config.generator_convolutions
+        layers = config.sttm_generator_layers if small else config.generator_layers
+        latent_dim = config.sttm_latent_dim if small else config.latent_dim
+        return 2 * epoch.samples * _products(shape, kernels, 4, (*layers, latent_dim))
+    kernels = config.sttm_learner_convolutions if small else config.learner_convolutions
+    layers = config.sttm_learner_layers if small else config.learner_layers
+    return epoch.samples * _products(shape, kernels, 3, layers)
+
+
+def _products(
+    shape: tuple[int, ...], kernels: tuple[int, ...], size: int, layers: tuple[int, ...]
+) -> float:
+    if not kernels:
+        return sum(a * b for a, b in itertools.pairwise((math.prod(shape), *layers)))
+    height, width, channels = image_shape(shape)
+    total = 0.0
+    for n_in, n_out in itertools.pairwise((channels, *kernels)):
+        pixels = height * width if size == 3 else height * width // 4
+        total += pixels * size * size * n_in * n_out
+        height, width = height // 2, width // 2
+    dense = (height * width * kernels[-1], *layers)
+    return total + sum(a * b for a, b in itertools.pairwise(dense))
+
+
+def _classes(tasks: Labels) -> list[Any]:
+    return sorted({label for _, y in tasks for label in np.unique(y).tolist()})
+
+
+def _count_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> list[Stage]:
+    """The stages of a new model with counting networks, for inputs of one value."""
+    classes, small = _classes(tasks), config
+    if algorithm_info(name).exemplars:  # the real shape decides how many rows are kept
+        outputs = max(config.n_classes, len(classes))
+        rows = exemplar_capacity(NetworkFactory(config, shape), outputs)
+        small = replace(config, exemplars=rows)
+    # All inputs are equal, so one Gaussian per class is as good as many and much faster.
+    small = replace(small, prior_components=min(1, config.prior_components))
+    model = algorithm(name)(small, random_state=0, **_counting_networks(name, config))
+    return _count(model, config, tasks, classes, shape)
+
+
+def _counting_networks(name: str, config: Config) -> dict[str, Any]:
+    """The arguments that make an algorithm use counting networks."""
+    info = algorithm_info(name)
+
+    def network(kind: str, epochs: int, steps: int = 0, n_classes: int = 0) -> CountingNetwork:
+        steps = max(steps, config.min_steps)
+        schedule = Schedule(epochs, batch_size=config.batch_size, min_steps=steps)
+        return CountingNetwork(kind, schedule, n_classes)
+
+    def generator(_shape: Any, role: Role, _rng: torch.Generator) -> CountingNetwork:
+        steps = config.sttm_min_steps if role == "stm" else 0
+        return network("generator", config.generator_epochs, steps)
+
+    def learner(_shape: Any, n_classes: int, _role: Role, _rng: torch.Generator) -> CountingNetwork:
+        joint = info.category == "ceiling"
+        epochs = config.joint_epochs if joint else config.learner_epochs
+        return network("learner", epochs, n_classes=n_classes)
+
+    return {"learner": learner, **({"generator": generator} if info.generative else {})}
+
+
+def _count(
+    model: ContinualClassifier,
+    config: Config,
+    tasks: Labels,
+    classes: Sequence[Any] | None,
+    shape: tuple[int, ...],
+) -> list[Stage]:
+    """Let a model of counting networks learn and sleep; `bytes` holds those of training rows."""
+    stages: list[Stage] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, EpochDone):
+            stages[-1].add(event, config, shape)
+        elif isinstance(event, SleepStarted):
+            stages.append(Stage("sleep", event.tasks))
+
+    model.callback = note
+    for task, y in tasks:
+        stages.append(Stage("learn", (task,)))
+        model.partial_fit(np.zeros((len(y), 1)), y, classes=classes, task=task)
+        stages[-1].bytes = _row_bytes(model, math.prod(shape))
+    if isinstance(model, GenerativeClassifier):
+        model.sleep()
+    return stages
+
+
+def _row_bytes(model: ContinualClassifier, width: int) -> int:
+    """Bytes of the training rows kept, if each had `width` values."""
+    kept = arrays_in(model.fitted_.memory.state().get("rows"))
+    return sum(int(x.nbytes) * (width if x.ndim == 2 else 1) for _, x in kept)
+
+
+def _narrow(state: Any, key: str = "") -> Any:
+    """A state without weights, with rows, codes and latents of one value."""
+    if isinstance(state, dict):
+        return {name: _narrow(child, name) for name, child in state.items()}
+    if isinstance(state, list):
+        return [_narrow(child) for child in state if not isinstance(child, np.ndarray)]
+    if key == "roots":
+        return state[:, :1, :1]
+    return state[:, :1] if key in ("x", "codes", "means") else state
+
+
+class CountingNetwork:
+    """A generator and a learner that trains nothing and reports the epochs it would train.
+
+    All that it returns is zero, and inputs have one value.
+    """
+
+    latent_dim = 1
+
+    def __init__(self, network: str, schedule: Schedule, n_classes: int = 0) -> None:
+        self._network, self._schedule, self._n_classes = network, schedule, n_classes
+
+    def fit(self, data: Sized, rng: torch.Generator, callback: Callback) -> None:
+        epochs, n = self._schedule.epochs_for(len(data)), len(data)
+        for epoch in range(1, epochs + 1):
+            callback(EpochDone(self._network, epoch, epochs, n, math.nan))
+
+    def train_with(
+        self, loss: Any, data: Any, rng: Any, callback: Callback, *step: Any, **accumulators: Any
+    ) -> None:
+        self.fit(data[0], rng, callback)
+
+    def sample(self, n: int, rng: torch.Generator) -> Tensor:
+        return torch.zeros(n, 1)
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        return x
+
+    def reconstruction_loss(self, x: Tensor) -> Tensor:
+        return torch.zeros(len(x))
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.zeros(len(x), 1), torch.zeros(len(x), 1)
+
+    def decode_mean(self, z: Tensor) -> Tensor:
+        return torch.zeros(len(z), 1)
+
+    def __call__(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        return torch.zeros(len(x), self._n_classes)
+
+    def predict_proba(self, x: Tensor) -> Tensor:
+        return self(x)
+
+    def features(self, x: Tensor) -> Tensor:
+        return torch.zeros(len(x), 1)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        return iter(())
+
+    def grow(self, n_classes: int, rng: torch.Generator) -> None:
+        self._n_classes = n_classes
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        pass

@@ -1,0 +1,198 @@
+"""The protocol of section 2: learn task i, test on tasks 1 to T, and so fill row A[i, :]."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.algorithms.dgdmn import DualClassifier
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.generative import GenerativeClassifier
+from dgdmn.runs.spec import RunSpec
+from dgdmn.streams import Rows, Task, TaskStream
+from dgdmn.streams.base import to_unit
+
+CACHE_BYTES = 256_000_000
+"""Training rows held until they are learned; what exceeds it is loaded again."""
+
+
+@dataclass(frozen=True)
+class TaskBegan:
+    """A task is about to be learned."""
+
+    step: int  # counts the tasks from 1
+    task: str
+    samples: int
+
+
+@dataclass(frozen=True)
+class TaskLearned:
+    """The task is learned, and the sleep is over if it filled the short-term memory."""
+
+    step: int
+    task: str
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The model was tested on every task, including those to come."""
+
+    step: int
+    task: str
+    accuracy: tuple[float, ...]  # A[i, :]; the short-term memory answers for the tasks it holds
+    accuracy_ltm: tuple[float, ...] | None
+    """The long-term memory alone, NaN before the first sleep; None if there is none."""
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """How well each memory recognizes each task when no task name is given (appendix A)."""
+
+    step: int
+    memories: tuple[str, ...]
+    losses: dict[str, tuple[float, ...]]
+    """Mean recognition loss of each task's test rows in each memory."""
+    answered_by: dict[str, str]  # the memory that answered for most rows of the task
+    known: dict[str, float]  # share of its rows that any memory knows
+
+
+@dataclass(frozen=True)
+class StepEnded:
+    """Everything that follows a task is done."""
+
+    step: int
+
+
+ProtocolEvent = TaskBegan | TaskLearned | Evaluated | Recognized | StepEnded
+
+
+def learn_stream(
+    model: ContinualClassifier, tasks: RunTasks, classes: Sequence[Any], start: int = 0
+) -> Iterator[ProtocolEvent]:
+    """Learn the tasks one at a time and test on all of them after each; `start` were learned before.
+
+    A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
+    """
+    for step, name in list(enumerate(tasks.order, start=1))[start:]:
+        rows = tasks.train_rows(step)
+        yield TaskBegan(step, name, len(rows))
+        model.partial_fit(rows.x, rows.y, classes=classes, task=name)
+        del rows  # frees them before the test
+        yield TaskLearned(step, name)
+        yield evaluate(model, step, name, tasks.tests)
+        if isinstance(model, DualClassifier) and not model.uses_task_names:
+            yield _recognize(model, step, tasks.tests)
+        yield StepEnded(step)
+    if isinstance(model, GenerativeClassifier) and model.awake_tasks():
+        model.sleep()
+        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests)
+
+
+def evaluate(
+    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
+) -> Evaluated:
+    """Row i of the accuracy matrix, with and without the short-term memory."""
+    if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
+        row = tuple(_accuracy(model.predict(rows.x, name), rows) for name, rows in tests.items())
+        has_ltm = isinstance(model, GenerativeClassifier)
+        return Evaluated(step, task, row, (math.nan,) * len(row) if has_ltm else None)
+    ltm = {name: _accuracy(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
+    awake = model.awake_tasks()
+    # With task names, the long-term memory answers for every task that is not awake.
+    asked = tests.keys() & awake if model.uses_task_names or not awake else tests.keys()
+    both = {name: _accuracy(model.predict(tests[name].x, name), tests[name]) for name in asked}
+    return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
+
+
+def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:
+    found = {name: model.recognize(rows.x) for name, rows in tests.items()}
+    return Recognized(
+        step,
+        next(iter(found.values())).memories,
+        {name: tuple(one.losses.mean(axis=0).tolist()) for name, one in found.items()},
+        {
+            name: Counter(one.answered_by.tolist()).most_common(1)[0][0]
+            for name, one in found.items()
+        },
+        {name: float(one.known.mean()) for name, one in found.items()},
+    )
+
+
+def _accuracy(predicted: NDArray[Any], rows: Rows) -> float:
+    return float(np.mean(predicted == rows.y))
+
+
+class RunTasks:
+    """The tasks of a run. Each is loaded once: test rows are kept, training rows wait in a cache."""
+
+    def __init__(self, stream: TaskStream, spec: RunSpec) -> None:
+        self._stream, self._spec = stream, spec
+        self._numbers = [*range(len(stream)), *(number - 1 for number in spec.revise)]
+        names = tuple(stream.task_names[number] for number in self._numbers)
+        self.order = names[-1:] if spec.together else names
+        """The task learned at each step; the last one's name if all are learned as one."""
+        self.tests: dict[str, Rows] = {}  # the rows to test on, by task
+        self._labels: dict[int, NDArray[Any]] = {}
+        self._cache: dict[int, Rows] = {}
+        self._packed: set[int] = set()
+
+    def read(self, number: int) -> None:
+        """Load a task of the stream, unless it was loaded before."""
+        if number in self._labels:
+            return
+        task = self._load(number)
+        self.tests[task.name] = task.test if task.validation is None else task.validation
+        self._labels[number] = task.train.y
+        gray = _to_bytes(task.train.x)
+        rows = task.train if gray is None else Rows(gray, task.train.y)
+        if rows.x.nbytes + sum(one.x.nbytes for one in self._cache.values()) <= CACHE_BYTES:
+            self._cache[number] = rows
+            self._packed |= set() if gray is None else {number}
+
+    def labels(self) -> list[tuple[str, NDArray[Any]]]:
+        """The name and the training labels of each step, when all tasks are loaded."""
+        labels = [self._labels[number] for number in self._numbers]
+        parts = [np.concatenate(labels)] if self._spec.together else labels
+        return list(zip(self.order, parts, strict=True))
+
+    def train_rows(self, step: int) -> Rows:
+        """The rows learned at a step, counted from 1."""
+        if not self._spec.together:
+            return self._take(step - 1)
+        parts = [self._take(position) for position in range(len(self._numbers))]
+        return Rows(np.concatenate([r.x for r in parts]), np.concatenate([r.y for r in parts]))
+
+    def _take(self, position: int) -> Rows:
+        number = self._numbers[position]
+        again = number in self._numbers[position + 1 :]
+        rows = self._cache.get(number) if again else self._cache.pop(number, None)
+        if rows is None:
+            return self._load(number).train
+        return Rows(to_unit(rows.x), rows.y) if number in self._packed else rows
+
+    def _load(self, number: int) -> Task:
+        """A task of the stream, with at most `samples_per_task` rows in each part."""
+        task, limit = self._stream[number], self._spec.options.samples_per_task
+        if not limit:
+            return task
+        rng = np.random.default_rng([self._spec.seed, number])
+
+        def draw(rows: Rows) -> Rows:
+            return rows.take(rng.permutation(len(rows))[:limit])
+
+        validation = None if task.validation is None else draw(task.validation)
+        return Task(task.name, draw(task.train), validation, draw(task.test))
+
+
+def _to_bytes(x: NDArray[Any]) -> NDArray[np.uint8] | None:
+    """Gray values as bytes, a quarter of the size; None if that would change a bit."""
+    if x.dtype != np.float32 or not x.size or x.min() < 0 or x.max() > 1:
+        return None
+    gray = np.round(x * 255).astype(np.uint8)
+    return gray if np.array_equal(to_unit(gray), x) else None

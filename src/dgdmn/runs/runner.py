@@ -1,0 +1,293 @@
+"""One run: learn a stream by the protocol and record everything."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dgdmn import metrics, streams
+from dgdmn.algorithms import algorithm
+from dgdmn.core.errors import DgdmnError, Interrupted, UsageError
+from dgdmn.core.events import EpochDone, Event, SleepEnded, SleepStarted
+from dgdmn.core.files import directory_lock
+from dgdmn.networks.runtime import check_device, use_threads
+from dgdmn.networks.train import use_hook
+from dgdmn.records import Phase, RunRecord, RunWriter
+from dgdmn.runs import environment, protocol
+from dgdmn.runs.artifacts import Artifacts
+from dgdmn.runs.checkpoint import EVERY, Checkpoints, Progress
+from dgdmn.runs.plan import planned_work, training_work
+from dgdmn.runs.protocol import Evaluated, ProtocolEvent, RunTasks
+from dgdmn.runs.spec import RunSpec, find_run
+from dgdmn.streams import TaskStream
+
+VALIDATION = 0.1  # share of the training rows held out for `evaluate_on="validation"`
+STATUS_EVERY = 1.0  # seconds between two versions of status.json
+
+
+def execute(
+    spec: RunSpec,
+    out: Path,
+    *,
+    stream: TaskStream | None = None,
+    every: float = EVERY,
+    stop: Callable[[], bool] = lambda: False,
+) -> RunRecord:
+    """Execute a run, continue it if it was interrupted, or return its record if it is complete.
+
+    The stream is loaded by its name unless it is given. A checkpoint is saved at the end of an epoch,
+    about every `every` seconds. If `stop` returns True, the epoch is finished and saved, and
+    `Interrupted` is raised.
+    """
+    environment.reset_peak_memory()
+    record = find_run(spec, out)
+    if record is None or not record.complete:
+        stream = _load_stream(spec) if stream is None else stream
+        _check(spec, stream)
+        tasks = RunTasks(stream, spec)
+        tasks.read(0)  # missing data must not leave a directory behind
+        directory = out / spec.name if record is None else record.directory
+        with directory_lock(directory):
+            record = find_run(spec, out)  # another process may have written since
+            if record is None or not record.complete:
+                checkpoints = Checkpoints(directory / "checkpoints", every=every, stop=stop)
+                _Run(spec, stream, tasks, checkpoints).execute(directory, record)
+                record = RunRecord.read(directory)
+    Checkpoints(record.directory / "checkpoints").clear()  # a kill may have left some
+    return record
+
+
+def _load_stream(spec: RunSpec) -> TaskStream:
+    validation = VALIDATION if spec.evaluate_on == "validation" else 0.0
+    options = streams.stream_options(spec.stream, spec.options)
+    return streams.load(spec.stream, seed=spec.seed, validation=validation, **options)
+
+
+def _check(spec: RunSpec, stream: TaskStream) -> None:
+    for number in spec.revise:
+        if not 1 <= number <= len(stream):
+            raise UsageError(
+                f"revise names task {number}; {stream.name} has tasks 1 to {len(stream)}"
+            )
+    if (spec.evaluate_on == "validation") != (stream.validation > 0):
+        raise UsageError(
+            f"evaluate_on is {spec.evaluate_on!r}, but the stream's validation share is "
+            f"{stream.validation:g}; change one of them"
+        )
+    check_device(spec.device)
+
+
+@dataclass
+class Counters:
+    """What a run counts and a checkpoint saves."""
+
+    train_seconds: float = 0.0
+    train_cpu_seconds: float = 0.0
+    evaluate_seconds: float = 0.0
+    samples_trained: int = 0
+    steps_trained: int = 0
+    sleeps: int = 0
+    work_done: float = 0.0
+    rows: int = 0  # rows of the accuracy matrix written
+    events: int = 0  # lines of events.jsonl written
+    step_events: int = 0  # those of this step except epochs: a repeated step emits them again
+
+
+class _Run:
+    """Connects the parts: the algorithm learns, the writer records, the checkpoints save."""
+
+    def __init__(
+        self, spec: RunSpec, stream: TaskStream, tasks: RunTasks, checkpoints: Checkpoints
+    ) -> None:
+        self.spec, self.stream, self.tasks, self.checkpoints = spec, stream, tasks, checkpoints
+        self.acc = math.nan
+        self.phase: Phase = "loading"
+        self.work: float | None = math.inf  # unknown until it is planned
+
+    def execute(self, directory: Path, record: RunRecord | None) -> None:
+        """Learn the stream, record it, and say in status.json how it ended."""
+        self._open(directory, record)
+        try:
+            with use_threads(self.threads):
+                self._learn()
+        except BaseException as error:
+            stopped = isinstance(error, Interrupted | KeyboardInterrupt)
+            with contextlib.suppress(DgdmnError):
+                self._write_status("stopped" if stopped else "failed", message=str(error))
+            raise
+        self._write_status("done")
+
+    def _open(self, directory: Path, record: RunRecord | None) -> None:
+        """Start a new run, or continue from the last checkpoint."""
+        config = self._config()
+        self.progress = (self.checkpoints.latest() if record is not None else None) or Progress()
+        self.step, counters = self.progress.steps, self.progress.counters
+        self.count = replace(Counters(), **counters)
+        self.skip_events, self.count.step_events = self.count.step_events, 0
+        if record is None:
+            self.writer = RunWriter(directory, config)
+        else:
+            if self.step or self.progress.trainings:  # equal bits need an equal number of threads
+                config["threads"] = record.config["threads"]
+            kept = {name: counters.get(name, 0) for name in ("rows", "events")}
+            self.writer = RunWriter.resume(directory, self.step, config=config, **kept)
+        self.threads = int(config["threads"])
+        self.since, self.since_cpu = time.monotonic(), time.process_time()
+
+    def _config(self) -> dict[str, Any]:
+        """Everything needed to run it again, and where it ran."""
+        spec, stream = self.spec, self.stream
+        return {
+            "key": spec.key,
+            **spec.identity(),
+            "changes": spec.changes(),
+            "tasks": list(stream.task_names),
+            "classes": list(stream.classes),
+            "shape": list(stream.shape),
+            "note": stream.note,
+            "device": spec.device,
+            "threads": spec.threads,
+            "versions": environment.describe_versions(),
+            "machine": environment.describe_machine(),
+        }
+
+    def _learn(self) -> None:
+        self._write_status("loading")
+        for number in range(len(self.stream)):
+            self.tasks.read(number)
+        name, options = self.spec.algorithm, self.spec.training_options()
+        self.work = planned_work(name, options, self.tasks.labels(), self.stream.shape)
+        kind = algorithm(name)
+        here: dict[str, Any] = {"device": self.spec.device, "threads": self.threads}
+        here["callback"] = self._handle
+        saved = self.progress.restore_model(algorithm=kind, **here)
+        self.model = saved or kind(options, random_state=self.spec.seed, **here)
+        self.artifacts = Artifacts(self.writer, self.tasks.tests, self.spec.seed)
+        self.checkpoints.attach(self.model, self._save_counters, self.progress)
+        self.since, self.since_cpu = time.monotonic(), time.process_time()
+        with use_hook(self.checkpoints):
+            for event in protocol.learn_stream(
+                self.model, self.tasks, self.stream.classes, start=self.progress.steps
+            ):
+                tested = isinstance(event, Evaluated | protocol.Recognized)
+                self._account("evaluate_seconds" if tested else "train_seconds")
+                self._record(event)
+        self._write_status("finishing")
+        self.artifacts.write_final(self.model)
+        self._account("evaluate_seconds")
+        self.writer.summary(self._summary())
+
+    def _handle(self, event: Event) -> None:
+        """Record an event of the algorithm: an epoch, a replay, a sleep."""
+        extra = {}
+        if isinstance(event, EpochDone):
+            self.count.samples_trained += event.samples
+            self.count.steps_trained += math.ceil(event.samples / self.spec.options.batch_size)
+            self.count.work_done += training_work(event, self.spec.options, self.stream.shape)
+            extra = {"done": self._share()}
+        if isinstance(event, SleepEnded):
+            self.count.sleeps += 1
+        self._write_event(event, **extra)
+        if isinstance(event, SleepStarted):
+            self._write_status("sleeping")
+        elif time.monotonic() - self.status_written >= STATUS_EVERY:
+            self._write_status(self.phase)
+
+    def _record(self, event: ProtocolEvent) -> None:
+        """Record an event of the protocol."""
+        self._write_event(event)
+        if isinstance(event, protocol.TaskBegan):
+            self.step = event.step
+            self._write_status("learning")
+        if isinstance(event, protocol.TaskLearned):
+            self._write_status("testing")
+        if isinstance(event, Evaluated):
+            self.artifacts.write_dreams(self.model, event.step)
+            self._account("evaluate_seconds")
+            self.writer.row("accuracy", event.task, event.accuracy, step=event.step)
+            if event.accuracy_ltm is not None:
+                self.writer.row("accuracy_ltm", event.task, event.accuracy_ltm, step=event.step)
+            self.count.rows += 1
+            seen = self.tasks.tests if self.spec.together else self.tasks.order[: event.step]
+            scores = zip(self.tasks.tests, event.accuracy, strict=True)
+            self.acc = float(np.mean([score for name, score in scores if name in seen]))
+        if isinstance(event, protocol.StepEnded):
+            self.count.step_events = self.skip_events = 0
+            self.checkpoints.step_done(event.step)
+
+    def _write_event(self, event: Event | ProtocolEvent, **extra: Any) -> None:
+        """Write an event, unless it was written before the checkpoint that this run continues from."""
+        if not isinstance(event, EpochDone):
+            self.count.step_events += 1
+            if self.count.step_events <= self.skip_events:
+                return
+        name = type(event).__name__
+        kind = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+        self.writer.event(kind, **asdict(event), **extra)
+        self.count.events = self.writer.events
+
+    def _write_status(self, phase: Phase, message: str = "") -> None:
+        self.phase, self.status_written = phase, time.monotonic()
+        share = 1.0 if phase == "done" else self._share()
+        counted = self.count.train_seconds + self.count.evaluate_seconds
+        spent = counted + self.status_written - self.since
+        self.writer.status(
+            phase,
+            task=self.tasks.order[max(0, self.step - 1)],
+            step=self.step,
+            steps=len(self.tasks.order),
+            share=share,
+            seconds=round(self.writer.seconds, 3),
+            seconds_left=round(spent * (1 - share) / share, 3) if share else None,
+            pid=os.getpid(),
+            acc=self.acc,
+            message=message,
+        )
+
+    def _share(self) -> float:
+        """Share of the work done; of the tasks learned if the work could not be planned."""
+        if self.work is None:
+            return max(0, self.step - 1) / len(self.tasks.order)
+        return min(1.0, self.count.work_done / self.work)
+
+    def _account(self, what: str) -> None:
+        """Add the time since the last call to one of the counters."""
+        now, now_cpu = time.monotonic(), time.process_time()
+        setattr(self.count, what, getattr(self.count, what) + now - self.since)
+        if what == "train_seconds":
+            self.count.train_cpu_seconds += now_cpu - self.since_cpu
+        self.since, self.since_cpu = now, now_cpu
+
+    def _save_counters(self) -> dict[str, Any]:
+        """All counters, at the end of an epoch or between two tasks."""
+        self._account("train_seconds")
+        return asdict(self.count)
+
+    def _summary(self) -> dict[str, Any]:
+        record, count = RunRecord.read(self.writer.directory), self.count
+        ltm = record.accuracy_ltm
+        return {
+            "acc": metrics.acc(record.accuracy),
+            "bwt": metrics.bwt(record.accuracy, record.columns),
+            "acc_ltm": None if ltm is None else metrics.acc(ltm),
+            "seconds": self.writer.seconds,
+            "train_seconds": count.train_seconds,
+            "train_cpu_seconds": count.train_cpu_seconds,
+            "evaluate_seconds": count.evaluate_seconds,
+            "samples_trained": count.samples_trained,
+            "steps_trained": count.steps_trained,
+            "memory_bytes": self.model.memory_bytes(),
+            "exemplar_bytes": self.model.exemplar_bytes(),
+            "sleeps": count.sleeps,
+            "peak_rss_mb": environment.peak_memory_mb(),
+            "evaluated_on": self.spec.evaluate_on,
+            "note": self.stream.note,
+        }

@@ -1,0 +1,150 @@
+"""What decides a run: a stream, an algorithm, its options and a seed. No torch in here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from dgdmn.config import PAPER, Config, resolve, to_dict
+from dgdmn.config.registry import algorithm_info
+from dgdmn.core.errors import UsageError
+from dgdmn.records import CONFIG, RunRecord, check_file_name, find_runs, run_key
+from dgdmn.streams import stream_options
+
+_MAX_CHANGES = 160
+"""Characters of changed options in a run's name; a file name has at most 255 bytes."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Everything that decides what a run computes, and where and on how many threads."""
+
+    stream: str
+    algorithm: str
+    preset: str
+    options: Config  # the preset for the stream, with the user's changes
+    seed: int = 0
+    evaluate_on: Literal["test", "validation"] = "test"
+    revise: tuple[int, ...] = ()
+    """Tasks, counted from 1, that are learned again after the whole stream (appendix A)."""
+    together: bool = False
+    """Learn all tasks at once as one task: the paper's joint training. Tests stay one per task."""
+    device: str = "cpu"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.together and self.revise:
+            raise UsageError(
+                f"revise names task {self.revise[0]}, but together learns all tasks at once; "
+                "leave one of them out"
+            )
+        changed = self.options.tdigits_classes != Config.tdigits_classes
+        if changed and not stream_options(self.stream, self.options):
+            raise UsageError(
+                f"tdigits_classes is {self.options.tdigits_classes}, but the stream is {self.stream}; "
+                "leave it out"
+            )
+
+    @classmethod
+    def from_record(cls, record: RunRecord) -> RunSpec:
+        """The spec of a recorded run."""
+        config = record.config
+        try:
+            return cls(
+                config["stream"],
+                config["algorithm"],
+                config["preset"],
+                Config(**config["options"]),
+                int(config["seed"]),
+                config["evaluate_on"],
+                tuple(config["revise"]),
+                bool(config["together"]),
+                config["device"],
+                int(config["threads"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                f"{record.directory / CONFIG} does not describe a run ({error}); run it again"
+            ) from error
+
+    @property
+    def key(self) -> str:
+        """The hash of everything that decides the numbers; the preset's name is not part of it."""
+        return run_key(self.identity())
+
+    @property
+    def name(self) -> str:
+        """The name of the run directory; options that differ from the preset are part of it."""
+        unused, changed = algorithm_info(self.algorithm).unused, self.changes().items()
+        changes = [f"{name}-{_short(value)}" for name, value in changed if not unused(name)]
+        if sum(map(len, changes)) > _MAX_CHANGES:
+            changes = [f"{len(changes)}-options-{sha256(repr(changes).encode()).hexdigest()[:8]}"]
+        parts = [
+            self.stream,
+            re.sub(r"[^\w.-]", ".", self.algorithm),  # a class is named "package.module:Class"
+            self.preset,
+            *changes,
+            *([f"revise-{_short(self.revise)}"] if self.revise else []),
+            *(["together"] if self.together else []),
+            *(["on-validation"] if self.evaluate_on == "validation" else []),
+        ]
+        name = "-".join([*parts, f"seed{self.seed}"])
+        check_file_name("run name", name)
+        return name
+
+    def changes(self) -> dict[str, Any]:
+        """The options that differ from the preset."""
+        base = to_dict(resolve(self.preset, self.stream if self.stream in PAPER else None))
+        return {name: value for name, value in to_dict(self.options).items() if value != base[name]}
+
+    def training_options(self) -> Config:
+        """The options that the algorithm gets.
+
+        When all tasks are learned together, "all classifiers were provided 20 epochs of training"
+        (appendix B), so `learner_epochs` is `joint_epochs`. The short-term memory sleeps after its only task.
+        """
+        if not self.together:
+            return self.options
+        return replace(self.options, learner_epochs=self.options.joint_epochs, n_stm=1)
+
+    def identity(self) -> dict[str, Any]:
+        """The part of config.json that this spec decides, as plain JSON values."""
+        return {
+            "stream": self.stream,
+            "algorithm": self.algorithm,
+            "preset": self.preset,
+            "seed": self.seed,
+            "evaluate_on": self.evaluate_on,
+            "revise": list(self.revise),
+            "together": self.together,
+            "options": to_dict(self.options),
+        }
+
+
+def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
+    """The record of this run in `out`, complete or not, whatever its directory is called."""
+    directory = out / spec.name
+    if not (directory / CONFIG).exists():
+        found = find_runs(out).get(spec.key)
+        return None if found is None else RunRecord.read(found)
+    record = RunRecord.read(directory)
+    if record.key == spec.key:
+        return record
+    name, theirs, ours = _first_difference(record.config, spec.identity())
+    raise UsageError(
+        f"{directory} holds a run with {name} = {theirs}, not {ours}; remove it or choose another --out"
+    )
+
+
+def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str, Any, Any]:
+    theirs, ours = ({**one, **one.get("options", {}), "options": None} for one in (theirs, ours))
+    differing = [name for name, value in ours.items() if theirs.get(name) != value]
+    name = next((name for name in differing if name != "preset"), "key")
+    return name, theirs.get(name), ours.get(name)
+
+
+def _short(value: Any) -> str:
+    return ".".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
