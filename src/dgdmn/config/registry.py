@@ -103,7 +103,9 @@ def algorithm_info(name: str) -> AlgorithmInfo:
 
 
 def stream_info(name: str) -> StreamInfo:
-    """The entry of a stream, built in or of an entry point."""
+    """The entry of a stream: built in, of an entry point, or a function given as "package.module:function"."""
+    if ":" in name:
+        return StreamInfo(name, name.rpartition(":")[2], name)
     return _find("stream", name, STREAMS, lambda key, target: StreamInfo(key, key, target))
 
 
