@@ -1,58 +1,235 @@
-"""Charts: right places, gaps, and nothing that a name could break out of."""
+"""Charts: inline SVG that the page's policy allows, files that are the same each time, colors for all eyes."""
 
-import math
-import xml.etree.ElementTree as ET
+import itertools
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
 
-from hypothesis import given
-from hypothesis import strategies as st
+import numpy as np
+import pytest
 
-from dgdmn.report.charts import MARKERS, Axes, Series, line_chart, swatch, ticks
-from dgdmn.report.colours import LOOKS, OTHER
-
-AXES = Axes("title", "tasks", "accuracy", (1, 3))
-
-
-def series_of(chart):
-    return [one for one in ET.fromstring(str(chart)).iter("g") if one.get("class", "").startswith("s ")]
-
-
-def test_a_line_with_a_gap():
-    chart = line_chart([Series("a", "t0", (1, 2, 3), (0.0, math.nan, 1.0))], AXES)
-    (one,) = series_of(chart)
-    assert one.get("data-v") == "0 - 1"
-    assert one[0].get("d") == "M46 174M310 10", (
-        "the bottom left and the top right corner, and no line between"
-    )
-
-
-def test_series_of_other_places_are_aligned():
-    chart = line_chart([Series("a", "t0", (1, 3), (0.1, 0.3)), Series("b", "t1", (2,), (0.2,))], AXES)
-    assert [one.get("data-v") for one in series_of(chart)] == ["0.1 - 0.3", "- 0.2 -"]
-    assert ET.fromstring(str(chart)).get("data-t") == "1 2 3"
-
-
-@given(
-    st.text(
-        st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"),
-        max_size=20,
-    )
+from dgdmn.report.charts import (
+    Line,
+    Panel,
+    image_grid,
+    line_chart,
+    line_svg,
+    save_figure,
+    scatter_chart,
+    scatter_svg,
+    swatch,
 )
-def test_any_name_is_text(name):
-    axes = Axes(name, name, name, (0, 1), sleeps=(0.5,), line=(0.5, name))
-    chart = line_chart([Series(name, "t0", (0, 1), (0, 1), name, marker="m")], axes)
-    (one,) = series_of(chart)
-    assert (one.get("data-n"), one.get("data-key", "")) == (name, name)
-    assert ET.fromstring(str(chart)).get("aria-label") == name
-    assert {node.tag for node in ET.fromstring(str(chart)).iter()} <= {"svg", "g", "path", "text"}
+from dgdmn.report.style import (
+    CLASS_STYLES,
+    HEAT_STEPS,
+    OTHER,
+    STYLES,
+    VARIANTS,
+    heat_colors,
+    page_colors,
+    style_of,
+)
+
+NAN = float("nan")
+PAGES = {"light": "#ffffff", "dark": "#14171b"}
+MAIN = ("nn", "dropnn", "ppr", "ewc", "dgr", "dgdmn", "joint")
+# Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as color-blind readers see it
+EYES = {
+    "normal": np.eye(3),
+    "protan": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deutan": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.01182, 0.04294, 0.968881],
+        ]
+    ),
+}
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 12))
-def test_ticks_are_few_and_inside(low, span, most):
-    found = ticks(low, low + span, most)
-    assert len(found) <= most
-    assert all(low - span * 1e-6 <= tick <= low + span * (1 + 1e-6) for tick in found)
+def panel(**options):
+    lines = [
+        Line("a", [1, 2, 3], [1, NAN, 0.25], STYLES["nn"], key="A"),
+        Line("b", [2], [0.5], dots=True),
+    ]
+    return Panel("title", lines, **options)
 
 
-def test_every_look_has_its_marker():
-    assert {look.marker for look in (*LOOKS.values(), OTHER)} <= set(MARKERS)
-    assert 'marker-mid="url(#m)"' in swatch("t0", "m")
+def elements(svg, tag):
+    return [node for node in ElementTree.fromstring(svg).iter() if node.tag == tag]
+
+
+def test_inline_svg_has_values_and_no_styles():
+    svg = line_svg(panel(marks=[2], level=(0.5, "N_max")), "a label")
+    root = ElementTree.fromstring(svg)
+    assert root.get("aria-label") == "a label"
+    assert root.get("data-t") == "1 2 3"
+    assert len(root.get("data-x").split()) == 3
+    (first, second) = [node for node in elements(svg, "g") if node.get("class") == "s"]
+    assert (first.get("data-n"), first.get("data-key"), first.get("data-v")) == (
+        "a",
+        "A",
+        "1 nan 0.25",
+    )
+    assert second.get("data-key") is None
+    assert not any("style" in node.attrib for node in root.iter())
+    assert not elements(svg, "style")
+    assert not elements(svg, "metadata")
+    assert {node.text for node in elements(svg, "text")} >= {"tasks seen", "accuracy", "N_max"}
+
+
+def test_ids_are_used_and_unique_on_a_page():
+    svgs = [line_svg(panel(), label) for label in ("one", "two")]
+    ids = [
+        node.get("id")
+        for svg in svgs
+        for node in ElementTree.fromstring(svg).iter()
+        if node.get("id")
+    ]
+    assert len(set(ids)) == len(ids)
+    used = re.findall(r"#(c[\w-]+)", "".join(svgs))
+    assert set(used) == set(ids)
+
+
+def test_names_are_escaped():
+    nasty = "</svg><script>alert(1)</script>"
+    lines = [Line(nasty, [1], [1], key=nasty)]
+    svg = line_svg(Panel(nasty, lines, nasty, nasty), nasty)
+    svg += scatter_svg(np.zeros((1, 2)), [nasty], nasty)
+    assert "<script" not in svg
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Panel("", []),
+        Panel("", [Line("a", [], [])]),
+        Panel("", [Line("a", [1], [NAN])], y_range=None),
+        Panel("", [Line("a", [5, 6], [1e17, 2e17])], y_range=(0, 2e17)),
+        Panel("", [Line("$x_{", [1, 2], [1, 2], band=[0.1, 0.1])], y_range=None, log=True),
+        Panel("", [Line("漢字", [1, 2], [0, 1])], x_range=(1, 1)),
+    ],
+)
+def test_odd_panels_are_drawn(odd, tmp_path):
+    assert line_svg(odd, "odd").startswith("<svg")
+    assert save_figure(line_chart([odd]), tmp_path / "odd", ("svg",))
+
+
+def test_figures_are_the_same_bytes_each_time(tmp_path):
+    images = np.arange(32, dtype=np.uint8).reshape(2, 4, 4)
+    for name in ("one", "two"):
+        save_figure(line_chart([panel()] * 4), tmp_path / name / "lines")
+        save_figure(
+            image_grid([("a", [images, images[:1]])], ["x", "y"]), tmp_path / name / "images"
+        )
+        save_figure(scatter_chart([("m", np.eye(2), ["a", "b"])]), tmp_path / name / "map")
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert files == ["images.pdf", "images.svg", "lines.pdf", "lines.svg", "map.pdf", "map.svg"]
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_panel_keeps_its_size_with_a_long_legend():
+    few, many = (
+        line_chart([Panel("", [Line(str(i), [1], [1]) for i in range(n)])]) for n in (1, 30)
+    )
+    for figure in (few, many):
+        figure.draw_without_rendering()
+    heights = [figure.axes[0].get_window_extent().height for figure in (few, many)]
+    assert heights[1] > 0.8 * heights[0]
+
+
+def test_the_users_settings_change_nothing(tmp_path):
+    import matplotlib as mpl
+
+    before = line_svg(panel(), "x")
+    with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "svg.hashsalt": "other"}):
+        assert line_svg(panel(), "x") == before
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_pyplot_is_not_imported():
+    code = "import sys, dgdmn.report.page; print([m for m in ('torch', 'matplotlib.pyplot') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_a_swatch_has_the_dash_of_its_line():
+    assert 'stroke-dasharray="7.5 3"' in swatch(STYLES["si"])
+    assert STYLES["nn"].color in swatch(STYLES["nn"])
+
+
+def luminance(color):
+    channels = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return linear, float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one)[1], luminance(other)[1]))
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(color, eyes):
+    seen = np.clip(EYES[eyes] @ luminance(color)[0], 0, 1)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    x, y, z = np.cbrt(to_xyz @ seen / np.array([0.9505, 1.0, 1.089]))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def least(colors, eyes):
+    """The smallest distance of two colors, and which they are."""
+    seen = {name: lab(color, eyes) for name, color in colors.items()}
+    return min(
+        (np.linalg.norm(seen[a] - seen[b]), a, b) for a, b in itertools.combinations(seen, 2)
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_line_stands_out_from_its_page(page):
+    styles = [*STYLES.values(), OTHER, *CLASS_STYLES]
+    shown = [style.dark if page == "dark" else style.color for style in styles]
+    assert min(contrast(color, PAGES[page]) for color in shown) >= 3
+
+
+@pytest.mark.parametrize("eyes", EYES)
+@pytest.mark.parametrize("page", PAGES)
+def test_algorithms_differ_for_all_readers(page, eyes):
+    shown = {name: style.dark if page == "dark" else style.color for name, style in STYLES.items()}
+    assert least({name: shown[name] for name in MAIN}, eyes) >= (15,)
+    assert least(shown, eyes) >= (8,)
+
+
+def test_color_is_never_the_only_difference():
+    styles = [*STYLES.values(), OTHER]
+    assert len({style.marker for style in styles}) == len(styles)
+    variants = {
+        (style.marker, style.dash)
+        for n in range(len(VARIANTS) + 1)
+        for style in [style_of("dgdmn", n)]
+    }
+    assert len(variants) == len(VARIANTS) + 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_cell_of_a_heat_map_can_be_read(dark):
+    shades = [heat_colors(step, dark=dark) for step in range(HEAT_STEPS + 1)]
+    assert min(contrast(background, text) for background, text in shades) >= 4.5
+    assert len({background for background, _ in shades}) == len(shades)
+
+
+def test_every_chart_color_has_a_dark_rule():
+    rules = page_colors(dark=True)
+    for style in [*STYLES.values(), OTHER, *CLASS_STYLES, style_of("ewc", 3)]:
+        assert f'[stroke="{style.color}"]{{stroke:{style.dark}}}' in rules

@@ -12,8 +12,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from dgdmn.core.errors import UsageError
 from dgdmn.records import RunWriter
-from dgdmn.report import csp, render
+from dgdmn.report import load_runs, write_report
+from dgdmn.report.page import content_policy, render
 
 
 class Reader(HTMLParser):
@@ -21,7 +23,12 @@ class Reader(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.tags, self.words, self.contents, self._inside = [], [], {"script": [], "style": []}, None
+        self.tags, self.words, self.contents, self._inside = (
+            [],
+            [],
+            {"script": [], "style": []},
+            None,
+        )
         self.feed(html)
 
     def handle_starttag(self, tag, attributes):
@@ -42,13 +49,28 @@ class Reader(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
+def html_of(*paths, **options):
+    return render(*load_runs(paths), **options)
+
+
+def page_of(*paths, **options):
+    return Reader(html_of(*paths, **options))
+
+
 def test_names_of_users_are_text(make_run, nasty):
     names = [nasty, "\"'><img src=x onerror=alert(1)>", "a&amp;b"]
-    make_run("a", task_names=names, note=nasty, preset=nasty, changes={nasty: nasty}, versions={nasty: nasty})
-    path = make_run("b", task_names=names, algorithm=nasty, dataset=nasty, artefacts="old")
-    broken = path.with_name(nasty.replace("/", "\u2215"))
+    make_run(
+        "a",
+        task_names=names,
+        note=nasty,
+        preset=nasty,
+        changes={nasty: nasty},
+        versions={nasty: nasty},
+    )
+    path = make_run("b", task_names=names, algorithm=nasty, stream=nasty)
+    broken = path.with_name(nasty.replace("/", "∕"))
     broken.mkdir()
-    html = render([path.with_name("a"), path, broken])
+    html = html_of(path.with_name("a"), path, broken)
     page = Reader(html)
     assert len(page.named("script")) == 1
     assert "alert(1)" not in page.contents["script"][0]
@@ -58,9 +80,8 @@ def test_names_of_users_are_text(make_run, nasty):
 
 
 def test_nothing_inline_and_nothing_from_elsewhere(make_run):
-    html = render([make_run("a"), make_run("b", algorithm="nn", dataset="mine")])
-    page = Reader(html)
-    for tag, attributes in page.tags:
+    html = html_of(make_run("a"), make_run("b", algorithm="nn", stream="mine"))
+    for tag, attributes in Reader(html).tags:
         assert "style" not in attributes, tag
         assert not any(name.startswith("on") for name in attributes), tag
         for name in ("src", "href", "action", "srcset", "data"):
@@ -68,14 +89,21 @@ def test_nothing_inline_and_nothing_from_elsewhere(make_run):
                 assert attributes[name].startswith(("data:", "#")), attributes
     assert "url(http" not in html
     assert "@import" not in html
+    assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_ids_are_unique(make_run):
+    page = page_of(make_run("a"), make_run("b", algorithm="nn", stream="mine"))
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize("live", [False, True])
 def test_the_policy_allows_what_is_on_the_page_and_nothing_else(make_run, live):
-    page = Reader(render([make_run("a")], live=live))
-    policy = dict(part.split(" ", 1) for part in csp(live).split("; "))
+    page = page_of(make_run("a"), live=live)
+    policy = dict(part.split(" ", 1) for part in content_policy(live).split("; "))
     (meta,) = [one["content"] for one in page.named("meta") if one.get("http-equiv")]
-    assert meta == csp(live)
+    assert meta == content_policy(live)
     assert policy["default-src"] == "'none'"
     for kind in ("script", "style"):
         (inline,) = [text for text in page.contents[kind] if text.strip()]
@@ -85,19 +113,18 @@ def test_the_policy_allows_what_is_on_the_page_and_nothing_else(make_run, live):
     assert "unsafe" not in meta
 
 
-def test_a_live_page_has_a_place_for_what_is_new(make_run):
-    html = render([make_run("a")], live=True)
+def test_a_live_page_has_a_place_for_the_state(make_run):
+    html = html_of(make_run("a"), live=True)
     assert re.search(r'</header>\s*<div id="live"></div>\s*<main id="report">', html)
     assert [one["src"] for one in Reader(html).named("script") if "src" in one] == ["/live.js"]
-    still = render([make_run("b")])
+    still = html_of(make_run("b"))
     assert 'id="live"' not in still
     assert "live.js" not in still
 
 
 def test_no_runs_at_all(tmp_path):
-    text = Reader(render([])).text
-    assert "There is no run to show yet." in text
-    text = Reader(render([tmp_path / "gone"])).text
+    assert "There are no runs to show yet." in page_of().text
+    text = page_of(tmp_path / "gone").text
     assert "1 directory could not be read" in text
     assert "gone : the directory is not a run directory (no config.json)" in text
 
@@ -113,129 +140,163 @@ def test_no_runs_at_all(tmp_path):
         {"evaluate_on": "validation"},
         {"together": True, "steps": 1},
         {"algorithm": "my-own"},
-        {"algorithm": "nn", "artefacts": "none"},
-        {"artefacts": "old"},
-        {"shape": [64], "artefacts": "none"},
+        {"algorithm": "nn", "arrays": False},
+        {"shape": [64], "arrays": False},
         {"options": {}, "classes": [], "versions": None, "machine": None, "note": None},
     ],
     ids=lambda options: "-".join(f"{key}-{value}" for key, value in options.items())[:40],
 )
 def test_every_kind_of_run_has_a_page(make_run, options):
-    page = Reader(render([make_run("a", **options)]))
-    headings = ["Result", "Time and memory", "Configuration"]
-    assert all(heading in page.text for heading in headings)
-    assert not page.named("h2"), "one dataset needs no heading, and there is no problem"
+    page = page_of(make_run("a", **options))
+    assert all(heading in page.text for heading in ("Result", "Time and memory", "Configuration"))
+    assert not page.named("h2"), "one stream needs no heading, and there is no problem"
+
+
+def test_everything_recorded_is_shown(make_run):
+    page = page_of(make_run("a"), make_run("b", algorithm="nn"), make_run("c", algorithm="joint"))
+    for heading in ("Accuracy curves", "Accuracy matrix", "Dreams", "Latent space and resilience"):
+        assert heading in page.text
+    for text in ("Label purity of replay", "Class balance of replay", "Cumulative training time"):
+        assert text in page.text
+    assert "Samples each consolidation trains on" in page.text
+    labels = [one["aria-label"] for one in page.named("svg") if "aria-label" in one]
+    assert "Noise, Digits" in labels
+    assert "Occlusion, Digits" in labels
+    assert "t-SNE of the latent space, a" in labels
+    charts = [one for one in page.named("svg") if one.get("role") == "img"]
+    assert all(one.get("aria-label") for one in charts)
+    assert page.text.count("Values") >= 5, "charts have tables"
+    assert "dgdmn run digits --algorithm nn --preset paper --seed 0" in page.text
+    assert all(one.get("alt") for one in page.named("img"))
 
 
 def test_rows_of_nan(tmp_path):
-    writer = RunWriter(tmp_path / "r", {"dataset": "d", "algorithm": "nn", "tasks": ["a", "b"]})
+    writer = RunWriter(
+        tmp_path / "r", {"key": "k", "stream": "d", "algorithm": "nn", "tasks": ["a", "b"]}
+    )
     writer.row("accuracy", "a", [math.nan, math.nan])
     writer.row("accuracy", "b", [math.nan, 0.5])
     writer.summary({})
-    page = Reader(render([tmp_path / "r"]))
+    page = page_of(tmp_path / "r")
     assert "Some accuracies are missing" in page.text
-    cells = [one.get("class") for one in page.named("td") if str(one.get("class", "")).startswith("h")]
+    cells = [
+        one.get("class") for one in page.named("td") if str(one.get("class", "")).startswith("h")
+    ]
     assert cells == ["hn now", "hn", "hn", "h10 now"]
 
 
-def test_coloured_dreams_and_rows_without_pictures(make_run):
-    path = make_run("a", artefacts="none")
-    writer = RunWriter.resume(path, 4)
-    writer.artefact("dreams-002", x=np.zeros((4, 6, 6, 3), np.uint8), y=np.arange(4))
-    assert len(Reader(render([path])).named("img")) == 1
-    writer.artefact("dreams-002", x=np.zeros((4, 36), np.uint8), y=np.arange(4))
-    assert Reader(render([path])).named("img") == []
-
-
-def test_a_damaged_artefact_is_a_note_in_its_section(make_run):
+def test_a_damaged_artifact_is_a_note_in_its_section(make_run):
     path = make_run("a")
     for name in ("dreams-002", "latents"):
-        (path / "artefacts" / f"{name}.npz").write_bytes(b"no zip")
-    text = Reader(render([path])).text
+        (path / "artifacts" / f"{name}.npz").write_bytes(b"no zip")
+    text = page_of(path).text
     assert "dreams-002.npz could not be used" in text
-    assert "latents.npz could not be used" in text
+    assert "a: latents.npz could not be used" in text
     assert "after task 4" in text
 
 
-def test_settings_stand_apart_and_validation_not_beside_the_paper(make_run):
-    page = Reader(render([make_run("a"), make_run("b", evaluate_on="validation"), make_run("c", revise=[1])]))
-    assert "On validation rows" in page.text
-    assert "Tested on validation rows" in page.text
-    assert "Tasks 1 revised" in page.text
-    assert page.text.count("0.818") == 1, "the paper's ACC, beside the plain run only"
+def test_colored_dreams(make_run):
+    path = make_run("a", arrays=False)
+    x, y = np.zeros((4, 6, 6, 3), np.uint8), np.arange(4)
+    RunWriter.resume(path, 4).artifact("dreams-002", x=x, y=y, task=y, labels=y, judged=y)
+    assert len(page_of(path).named("img")) == 1
 
 
-def test_the_papers_times_are_scaled_and_said_to_be(make_run):
-    options = {"dataset": "tdigits", "tasks": 40, "artefacts": "none"}
-    paths = [make_run("a", **options), make_run("b", algorithm="dgr", **options)]
-    page = Reader(render(paths))
-    names = [one["data-n"] for one in page.named("g") if one.get("data-n", "").endswith("scaled")]
-    assert names == ["DGR, the paper's, scaled", "DGDMN, the paper's, scaled"]
-    assert "Faint dots: the paper's times" in page.text
-    assert "Faint dots: the paper's times" not in Reader(render(paths[:1])).text, "no DGR to scale by"
+def test_settings_have_tables_of_their_own(make_run):
+    page = page_of(
+        make_run("a"), make_run("b", evaluate_on="validation"), make_run("c", revise=[1])
+    )
+    for title in (
+        "preset paper",
+        "preset paper, on validation rows",
+        "preset paper, tasks 1 revised",
+    ):
+        assert title in page.text
 
 
-def test_the_papers_resilience_stands_where_all_was_learnt_together(make_run):
-    sequential = make_run("a")
-    together = make_run("b", algorithm="dgr", together=True, steps=1)
-    text = Reader(render([sequential])).text
-    assert "Noise is not clipped to [0, 1], as in the paper; in the pictures below it is." in text
-    assert "Faint dots: the paper's LTM" not in text
-    page = Reader(render([sequential, together]))
-    points = [one for one in page.named("g") if one.get("data-n") == "LTM, the paper's"]
-    assert [one["data-key"] for one in points] == ["DGR (all tasks together)"] * 2
-    assert not any(one.get("data-n") == "NN, the paper's" for one in page.named("g"))
-    assert "Faint dots: the paper's LTM" in page.text
-
-
-def test_joint_beside_sequential(make_run):
-    page = Reader(render([make_run("a"), make_run("b", together=True, steps=1, algorithm="dgdmn")]))
-    maps = [one["aria-label"] for one in page.named("svg") if one.get("class") == "map"]
+def test_joint_is_beside_sequential(make_run):
+    page = page_of(make_run("a"), make_run("b", together=True, steps=1))
+    maps = [one["aria-label"] for one in page.named("svg") if one.get("class") == "chart map"]
     assert maps == ["t-SNE of the latent space, a", "t-SNE of the latent space, b"]
 
 
 def test_the_same_runs_give_the_same_bytes(make_run):
     paths = [make_run("a"), make_run("b", algorithm="dgr")]
-    html = render(paths)
-    code = "import sys; from pathlib import Path; from dgdmn.report import render;"
-    code += f"print(render([Path(p) for p in {list(map(str, paths))}]), end='')"
+    code = (
+        "import sys; from pathlib import Path; from dgdmn.report import load_runs;"
+        "from dgdmn.report.page import render;"
+        f"print(render(*load_runs([Path(p) for p in {list(map(str, paths))}])), end='')"
+    )
     again = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert again.stdout == html
+    assert again.stdout == html_of(*paths)
 
 
-def test_half_a_character_does_not_stop_it(make_run):
+def test_a_lone_surrogate_does_not_stop_it(make_run):
     path = make_run("a")
     config = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(
-        json.dumps({**config, "algorithm": "\ud800", "machine": {"\udfff": "\ud800"}})
-    )
-    assert "\\ud800" in render([path]).encode().decode()
+    config |= {"algorithm": "\ud800", "machine": {"\udfff": "\ud800"}, "options": {"\ud800": 1}}
+    (path / "config.json").write_text(json.dumps(config))
+    assert html_of(path).encode()
 
 
 def test_a_huge_matrix_is_left_to_its_file(make_run):
-    html = render([make_run("a", tasks=70, artefacts="none")])
-    assert "70 × 70 cells are too many for a page" in html
+    html = html_of(make_run("a", tasks=70, arrays=False))
+    assert "70 × 70 cells do not fit on a page" in html
     assert "table class=heat" not in html
 
 
 def test_many_runs_stay_small(make_run):
     paths = [
-        make_run(f"{name}{i}", seed=i, algorithm=name, artefacts="none")
+        make_run(f"{name}{seed}", seed=seed, algorithm=name, arrays=False)
         for name in ("dgdmn", "nn")
-        for i in range(12)
+        for seed in range(12)
     ]
-    assert len(render(paths)) < 200_000
+    assert len(html_of(*paths)) < 250_000
 
 
-def test_reading_needs_no_torch_and_no_matplotlib(make_run):
-    path = make_run("a")
-    code = (
-        "import sys; from pathlib import Path; import dgdmn.report as r;"
-        f"r.render([Path({str(path)!r})]); print([m for m in ('torch', 'matplotlib') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout == "[]\n"
+# ---- files ----
+
+
+@pytest.mark.slow
+def test_the_report_and_its_figures_as_files(make_run, tmp_path):
+    make_run("a", tasks=20, arrays=False)
+    make_run("d")
+    make_run("b", algorithm="nn", stream="mine")
+    make_run("c", algorithm="dgr", stream="mine", revise=[1])
+    out, figures = tmp_path / "deep" / "report.html", tmp_path / "deep" / "figures"
+    report = write_report([tmp_path / "runs"], out, figures)
+    names = sorted(path.name for path in figures.iterdir())
+    assert (report.runs, report.problems, report.figures) == (4, 0, len(names))
+    stems = {name[:-4] for name in names}
+    assert {f"{stem}.{kind}" for stem in stems for kind in ("svg", "pdf")} == set(names)
+    wanted = "curves curves-ltm forgetting long resilience recognition tsne dreams-2-dgdmn"
+    assert {f"digits-{name}" for name in wanted.split()} <= stems
+    assert {"mine-revision", "mine-curves", "forgetting"} <= stems
+    assert '<a href="figures/">figures/</a>' in out.read_text()
+
+
+def test_without_figures_there_is_one_file(make_run, tmp_path):
+    assert write_report([make_run("a")], tmp_path / "out" / "page.html").figures == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["page.html"]
+    assert "SVG and PDF" not in (tmp_path / "out" / "page.html").read_text()
+
+
+@pytest.mark.slow
+def test_names_of_figures_stay_in_their_directory(make_run, tmp_path):
+    make_run("a", stream="../../x", algorithm="nn")
+    make_run("b", stream="../../<x", algorithm="nn")
+    write_report([tmp_path / "runs"], tmp_path / "report.html", tmp_path / "figures")
+    assert {path.name for path in (tmp_path / "figures").iterdir()} >= {
+        "_x-1-curves.svg",
+        "_x-2-curves.svg",
+    }
+
+
+def test_wrong_use_is_one_sentence(make_run, tmp_path):
+    with pytest.raises(UsageError, match="is a directory; name the file to write"):
+        write_report([make_run("a")], tmp_path)
+    with pytest.raises(UsageError, match=r"no run to report on \(gone: the directory is not a run"):
+        write_report([tmp_path / "gone"], tmp_path / "x.html")
+    assert not (tmp_path / "x.html").exists()

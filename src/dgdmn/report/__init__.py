@@ -1,17 +1,50 @@
-"""Read run directories and show them: one HTML page, and figures as files (no torch, nothing that trains)."""
+"""Read run directories and show them: one HTML page, and figures as files. No torch, nothing that trains."""
 
-from dgdmn.report.files import figures_beside, write_figures, write_report
-from dgdmn.report.page import csp, render
-from dgdmn.report.runs import Problem, Run, find_runs, read_runs
+from __future__ import annotations
 
-__all__ = [
-    "Problem",
-    "Run",
-    "csp",
-    "figures_beside",
-    "find_runs",
-    "read_runs",
-    "render",
-    "write_figures",
-    "write_report",
-]
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dgdmn.core.errors import UsageError
+from dgdmn.core.files import os_errors, write_atomic
+from dgdmn.report.load import Problem, Run, load_runs
+
+__all__ = ["Problem", "Report", "Run", "load_runs", "write_report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """How much `write_report` read and wrote."""
+
+    runs: int
+    """Runs on the page."""
+    problems: int
+    """Directories that could not be read."""
+    figures: int
+    """Figure files."""
+
+
+def write_report(directories: Iterable[Path], out: Path, figures: Path | None = None) -> Report:
+    """Write the page of these runs to `out`, and its figures as SVG and PDF into a directory if one is given."""
+    from dgdmn.report.page import render  # matplotlib and jinja2 load only when a page is made
+
+    if out.is_dir():
+        raise UsageError(f"{out} is a directory; name the file to write, as {out / 'report.html'}")
+    runs, problems = load_runs(directories)
+    if not runs:
+        reason = f" ({problems[0].name}: {problems[0].reason})" if problems else ""
+        raise UsageError(f"no run to report on{reason}; give directories that `dgdmn run` wrote")
+    with os_errors("write", out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    written, link = 0, ""
+    if figures is not None:
+        from dgdmn.report.figures import write_figures
+
+        with os_errors("write", figures):
+            figures.mkdir(parents=True, exist_ok=True)
+        written = len(write_figures(runs, figures))
+        link = Path(os.path.relpath(figures, out.parent)).as_posix()
+    write_atomic(out, render(runs, problems, figures=link).encode())
+    return Report(len(runs), len(problems), written)

@@ -1,226 +1,334 @@
-"""Charts of the page as small SVG: classes carry the colours, so that one chart is right by day and by night.
+"""Charts: plain arrays in, a matplotlib figure out; the same drawing becomes inline SVG on the page.
 
-The page draws its own SVG instead of inlining matplotlib's: a chart is a few kilobytes instead of a hundred, text
-and colours follow the page, a series can be hidden, and a page is built in milliseconds. Files for a paper are
-matplotlib's (`dgdmn.report.figures`).
+Nothing here uses pyplot's global state. The same input gives the same bytes.
 """
 
+import io
 import math
-from collections.abc import Sequence
+import re
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
-from markupsafe import Markup, escape
+import matplotlib as mpl
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
 
-MARKERS = {
-    "o": "M5 2a3 3 0 1 0 .01 0z",
-    "s": "M2 2h6v6h-6z",
-    "^": "M5 1.5l3.6 6.5h-7.2z",
-    "v": "M5 8.5l3.6-6.5h-7.2z",
-    "<": "M1.5 5l6.5-3.6v7.2z",
-    ">": "M8.5 5l-6.5-3.6v7.2z",
-    "D": "M5 1.2l3.8 3.8-3.8 3.8-3.8-3.8z",
-    "d": "M5 1l2.6 4-2.6 4-2.6-4z",
-    "P": "M4 1.5h2v2.5h2.5v2h-2.5v2.5h-2v-2.5h-2.5v-2h2.5z",
-    "X": "M2.8 1.6L5 3.8 7.2 1.6 8.4 2.8 6.2 5 8.4 7.2 7.2 8.4 5 6.2 2.8 8.4 1.6 7.2 3.8 5 1.6 2.8z",
-    "p": "M5 1.3l3.6 2.6-1.4 4.3h-4.4l-1.4-4.3z",
-    "h": "M5 1.2l3.3 1.9v3.8l-3.3 1.9-3.3-1.9v-3.8z",
-    "*": "M5 1l1.1 2.8 3 .2-2.3 1.9.8 2.9-2.6-1.6-2.6 1.6.8-2.9-2.3-1.9 3-.2z",
-    "8": "M3.6 1.6h2.8l2 2v2.8l-2 2h-2.8l-2-2v-2.8z",
-}
-"""Outlines of matplotlib's markers in a box of 10 by 10."""
+from dgdmn.core.files import os_errors, write_atomic
+from dgdmn.core.text import shorten
+from dgdmn.report.images import tile
+from dgdmn.report.style import OTHER, Style, class_style
+
+Array = NDArray[Any]
+
+PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
+LEGEND_LINE = 0.15  # height of one legend line in inches
+MOST_NAMES = 40  # with more names there is no legend
 
 
 @dataclass(frozen=True)
-class Series:
-    """A line or a row of points."""
+class Line:
+    """One line of a chart."""
 
     name: str
-    """What the reader is told it is."""
-    css: str
-    """The class that gives it its colour, marker and dash."""
     x: Sequence[float]
-    y: Sequence[float]
-    """NaN leaves a gap."""
-    key: str = ""
-    """The button of the legend that shows and hides it; empty: always shown."""
-    points: bool = False
-    """Faint points without a line: the paper's values."""
-    marker: str = ""
-    """The id of a marker on the page; empty: a line without markers."""
+    y: Sequence[float]  # NaN leaves a gap
+    style: Style = OTHER
+    band: Sequence[float] = ()  # half width of a band around the line, as a standard error
+    dots: bool = False  # faint points without a line, for values of another source
+    key: str = ""  # on the page: the legend button that hides it
 
 
 @dataclass(frozen=True)
-class Axes:
-    """What lies around the series."""
+class Panel:
+    """One pair of axes and its lines."""
 
     title: str
-    """What the chart shows, for those who cannot see it."""
-    x_label: str
-    y_label: str
-    x_range: tuple[float, float]
-    y_range: tuple[float, float] = (0.0, 1.0)
-    wide: bool = False
-    """Across the page, instead of a panel beside others."""
-    sleeps: Sequence[float] = ()
-    """Places on the x axis where the memory slept."""
-    line: tuple[float, str] | None = None
-    """A level to compare with, and what it is called."""
+    lines: Sequence[Line]
+    x_label: str = "tasks seen"
+    y_label: str = "accuracy"
+    x_range: tuple[float, float] | None = None  # None: from the data
+    y_range: tuple[float, float] | None = (0.0, 1.0)  # None: from the data
+    marks: Sequence[float] = ()  # dotted vertical lines, as for sleeps
+    level: tuple[float, str] | None = None  # a horizontal line to compare with, and its name
+    log: bool = False
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """Where values lie in the picture."""
-
-    axes: Axes
-    width: float
-    height: float
-    left: float = 46
-    right: float = 10
-    top: float = 10
-    bottom: float = 36
-
-    def x(self, value: float) -> float:
-        low, high = self.axes.x_range
-        share = (value - low) / (high - low) if high > low else 0.5
-        return round(self.left + share * (self.width - self.left - self.right), 1)
-
-    def y(self, value: float) -> float:
-        low, high = self.axes.y_range
-        share = (value - low) / (high - low) if high > low else 0.5
-        return round(self.height - self.bottom - share * (self.height - self.top - self.bottom), 1)
+@contextmanager
+def theme(screen: bool = False) -> Iterator[None]:
+    """Use the charts' own matplotlib settings inside this block, whatever the user's are."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_settings("files"))
+        if screen:
+            mpl.rcParams.update(_settings("screen"))
+        # A script that the font lacks is drawn as boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
 
 
-def line_chart(series: Sequence[Series], axes: Axes) -> Markup:
-    """A chart; the values under the pointer, or at the arrow keys, are told by the page's script."""
-    frame = _Frame(axes, 900, 320) if axes.wide else _Frame(axes, 320, 210)
-    places = sorted({x for one in series for x in one.x})
+@cache
+def _settings(name: str) -> Mapping[Any, Any]:
+    path = Path(__file__).with_name("assets") / f"{name}.mplstyle"
+    return mpl.rc_params_from_file(path, use_default_template=False)
+
+
+@theme()
+def line_chart(
+    panels: Sequence[Panel], *, columns: int = 3, size: tuple[float, float] = PANEL
+) -> Figure:
+    """Lines in one or more panels, with one legend below all of them."""
+    figure, axes = _subplots(len(panels), columns, size)
+    for panel, one in zip(panels, axes, strict=True):
+        one.set_title(shorten(panel.title, 48))
+        _draw_panel(one, panel)
+    _add_legend(figure, axes)
+    return figure
+
+
+@theme()
+def image_grid(
+    blocks: Sequence[tuple[str, Sequence[Array]]], labels: Sequence[str] = (), *, columns: int = 4
+) -> Figure:
+    """Blocks of images side by side: each has a title and one row of images (n, h, w[, 3]) per label."""
+    n_rows = len(blocks[0][1])
+    size = (0.28 * columns + 0.05 + 0.5 / len(blocks), 0.28 * n_rows + 0.4)
+    figure, axes = _subplots(len(blocks), len(blocks), size)
+    for one, (title, rows) in zip(axes, blocks, strict=True):
+        canvas, empty = tile(rows, columns)
+        canvas[empty] = 255
+        one.imshow(canvas.squeeze(), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        one.set(title=title, xticks=[], yticks=[])
+    if labels:
+        places = [len(canvas) / n_rows * (i + 0.5) for i in range(n_rows)]
+        axes[0].set_yticks(places, [shorten(name, 16) for name in labels])
+        axes[0].tick_params(length=0)
+    return figure
+
+
+@theme()
+def scatter_chart(maps: Sequence[tuple[str, Array, Sequence[str]]], *, columns: int = 2) -> Figure:
+    """Labeled points (n, 2) in the plane, one map for each (title, points, labels)."""
+    figure, axes = _subplots(len(maps), columns, (3.0, 3.0))
+    for one, (title, points, labels) in zip(axes, maps, strict=True):
+        one.set_title(shorten(title, 48))
+        _draw_points(one, points, labels)
+    return figure
+
+
+def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("svg", "pdf")) -> list[Path]:
+    """Write a figure as <path>.svg and <path>.pdf; the same figure gives the same bytes."""
+    with os_errors("write", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    with theme():
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # the layout is the same for all formats
+        for kind in formats:
+            content = io.BytesIO()
+            date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+            figure.savefig(content, format=kind, metadata=date)
+            written.append(path.with_name(f"{path.name}.{kind}"))
+            write_atomic(written[-1], content.getvalue())
+    return written
+
+
+def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
+    """A panel as inline SVG; attributes hold the values that the page's script reads out."""
+    with theme(screen=True):
+        width, height = (900, 320) if wide else (320, 210)
+        # Fixed margins: a layout engine would take longer than everything else.
+        box = (46 / width, 36 / height, 1 - 56 / width, 1 - 46 / height)
+        figure, axes = _screen_figure(width, height, box)
+        _draw_panel(axes, panel)
+        places = sorted({float(x) for line in panel.lines for x in line.x})
+        pixels = [axes.transData.transform((x, 0))[0] * 72 / figure.dpi for x in places]
+        groups = {}
+        for number, line in enumerate(panel.lines):
+            known = dict(zip(line.x, line.y, strict=True))
+            values = " ".join(f"{known.get(x, math.nan):.4g}" for x in places)
+            groups[f"line-{number}"] = {"class": "s", "data-n": line.name, "data-v": values}
+            groups[f"line-{number}"] |= {"data-key": line.key} if line.key else {}
+        attributes = {
+            "class": "chart",
+            "tabindex": "0",
+            "data-x": " ".join(f"{pixel:.1f}" for pixel in pixels),
+            "data-t": " ".join(f"{place:g}" for place in places),
+            "data-l": panel.x_label,
+        }
+        return _inline(figure, label, attributes, groups)
+
+
+def scatter_svg(points: Array, labels: Sequence[str], label: str) -> Markup:
+    """A map of labeled points as inline SVG."""
+    with theme(screen=True):
+        figure, axes = _screen_figure(320, 320, (0.02, 0.02, 0.96, 0.96))
+        _draw_points(axes, points, labels)
+        axes.set_axis_off()
+        return _inline(figure, label, {"class": "chart map"}, {})
+
+
+def swatch(style: Style) -> Markup:
+    """A short piece of a line for a legend on the page."""
     return Markup(
-        '<svg class="chart{wide}" viewBox="0 0 {w:g} {h:g}" role="img" tabindex="0" aria-label="{title}"'
-        ' data-x="{x}" data-t="{t}" data-l="{label}">{inside}</svg>'
-    ).format(
-        wide=" wide" if axes.wide else "",
-        w=frame.width,
-        h=frame.height,
-        title=axes.title,
-        x=" ".join(f"{frame.x(place):g}" for place in places),
-        t=" ".join(f"{place:g}" for place in places),
-        label=axes.x_label,
-        inside=_grid(frame) + Markup("").join(_series(one, frame, places) for one in series),
-    )
+        '<svg class="chart swatch" viewBox="0 0 28 10" aria-hidden="true"><path d="M1 5H27" fill="none"'
+        ' stroke="{}" stroke-width="2.5" stroke-dasharray="{}"/></svg>'
+    ).format(style.color, " ".join(f"{1.5 * length:g}" for length in style.dash) or "none")
 
 
-def _series(series: Series, frame: _Frame, places: Sequence[float]) -> Markup:
-    known = dict(zip(series.x, series.y, strict=True))
-    values = " ".join(_short(known.get(place, math.nan)) for place in places)
-    marker = f"url(#{series.marker})" if series.marker else ""
-    return Markup(
-        '<g class="s {css}{points}"{key} data-n="{name}" data-v="{values}"><path d="{d}"{m}/></g>'
-    ).format(
-        css=series.css,
-        points=" points" if series.points else "",
-        key=Markup(' data-key="{}"').format(series.key) if series.key else "",
-        name=series.name,
-        values=values,
-        d=_path(series, frame),
-        m=Markup(' marker-start="{0}" marker-mid="{0}" marker-end="{0}"').format(marker) if marker else "",
-    )
+def _subplots(count: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """A figure with `count` panels of this size, at most `columns` side by side."""
+    across, down = min(count, columns), math.ceil(count / columns)
+    figure = Figure(figsize=(across * size[0], down * size[1]), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
 
 
-def _path(series: Series, frame: _Frame) -> str:
-    steps, pen = [], "M"
-    for x, y in zip(series.x, series.y, strict=True):
-        if not math.isfinite(y):
-            pen = "M"
-            continue
-        steps.append(
-            f"{pen}{frame.x(x):g} {frame.y(y):g}" + ("h0" if series.points and not series.marker else "")
-        )
-        pen = "M" if series.points else "L"
-    return "".join(steps)
+def _screen_figure(
+    width: float, height: float, box: tuple[float, float, float, float]
+) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width / 72, height / 72))
+    return figure, figure.add_axes(box)
 
 
-def _short(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "-"
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    for number, line in enumerate(panel.lines):
+        _draw_line(axes, line, f"line-{number}")
+    for place in panel.marks:
+        axes.axvline(place, color="#999999", linewidth=0.8, linestyle=":", zorder=0)
+    if panel.level is not None:
+        value, name = panel.level
+        axes.axhline(value, color="#777777", linestyle="--", linewidth=0.9)
+        axes.annotate(name, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
+    axes.grid(axis="y", color="#d9dee4", linewidth=0.6)
+    axes.set_axisbelow(True)
+    known = [float(x) for line in panel.lines for x in line.x]
+    low, high = panel.x_range or (min(known, default=1), max(known, default=1))
+    low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
+    axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=high - low > 2))
+    if panel.y_range is not None:
+        bottom, top = panel.y_range
+        axes.set_ylim(bottom - 0.03 * (top - bottom), top + 0.03 * (top - bottom))
+    if panel.log:
+        axes.set_yscale("log")
+    for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        formatter(FuncFormatter(lambda y, _: f"{y / 1000:g}k" if abs(y) >= 10_000 else f"{y:g}"))
 
 
-def _grid(frame: _Frame) -> Markup:
-    axes = frame.axes
-    lines, labels = [], []
-    for tick in ticks(*axes.y_range, 5):
-        lines.append(f"M{frame.left:g} {frame.y(tick):g}H{frame.width - frame.right:g}")
-        labels.append(_text(frame.left - 6, frame.y(tick) + 4, _label(tick), "end"))
-    base = frame.height - frame.bottom
-    across = ticks(*axes.x_range, 10 if axes.wide else 6, whole=axes.x_range[1] - axes.x_range[0] > 2)
-    labels += [_text(frame.x(tick), base + 15, _label(tick), "middle") for tick in across]
-    labels.append(_text((frame.left + frame.width) / 2, frame.height - 5, axes.x_label, "middle"))
-    labels.append(
-        Markup(
-            '<text transform="translate(11 {y:g}) rotate(-90)" text-anchor="middle">{label}</text>'
-        ).format(y=(frame.top + base) / 2, label=axes.y_label)
-    )
-    slept = "".join(f"M{frame.x(place):g} {frame.top:g}V{base:g}" for place in axes.sleeps)
-    return (
-        Markup('<path class="grid" d="{}"/>').format("".join(lines))
-        + (Markup('<path class="slept" d="{}"/>').format(slept) if slept else Markup(""))
-        + _level(frame)
-        + Markup("").join(labels)
-    )
+def _draw_line(axes: Axes, line: Line, gid: str) -> None:
+    style = line.style
+    if len(line.band):
+        low, high = np.subtract(line.y, line.band), np.add(line.y, line.band)
+        axes.fill_between(line.x, low, high, color=style.color, alpha=0.2, linewidth=0)
+    if line.dots:
+        look: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 6, "alpha": 0.35}
+    else:
+        # A line with one place is a point.
+        marker = style.marker or ("o" if len(line.x) == 1 else "")
+        look = {"marker": marker, "dashes": style.dash or (None, None)}
+        look["markevery"] = max(1, len(line.x) // 20)
+    axes.plot(line.x, line.y, label=line.name, color=style.color, gid=gid, **look)
 
 
-def _level(frame: _Frame) -> Markup:
-    if frame.axes.line is None:
-        return Markup("")
-    value, name = frame.axes.line
-    return Markup('<path class="level" d="M{l:g} {y:g}H{r:g}"/>').format(
-        l=frame.left, y=frame.y(value), r=frame.width - frame.right
-    ) + _text(frame.width - frame.right - 2, frame.y(value) - 4, name, "end")
+def _draw_points(axes: Axes, points: Array, labels: Sequence[str]) -> None:
+    names = np.asarray(labels, dtype=object)
+    for number, label in enumerate(sorted(set(labels), key=lambda label: (len(label), label))):
+        chosen = points[names == label]
+        axes.scatter(chosen[:, 0], chosen[:, 1], s=7, color=class_style(number).color, linewidths=0)
+        # The point nearest to all others; a median of coordinates may lie among those of another class.
+        distances = np.linalg.norm(chosen[:, None] - chosen[None], axis=2).sum(axis=1)
+        x, y = chosen[distances.argmin()]
+        axes.text(x, y, shorten(label, 12), ha="center", va="center", fontweight="bold")
+    axes.set(xticks=[], yticks=[])
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> Markup:
-    return Markup('<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{text}</text>').format(
-        x=x, y=y, anchor=anchor, text=text
-    )
+def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """The names of all panels, each once, below them. The figure grows, the panels keep their size."""
+    named: dict[str, Any] = {}
+    for one in axes:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            named.setdefault(shorten(label, 60), handle)
+    if not 0 < len(named) <= MOST_NAMES:
+        return
+    fitting = int(figure.get_figwidth() * 14 / (max(map(len, named)) + 11))
+    across = max(1, min(len(named), 7, fitting))
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * math.ceil(len(named) / across))
+    look: dict[str, Any] = {"ncols": across, "frameon": False, "handlelength": 4}
+    figure.legend([*named.values()], [*named], loc="outside lower center", **look)
 
 
-def ticks(low: float, high: float, most: int, *, whole: bool = False) -> list[float]:
-    """At most so many round numbers from low to high.
+def _inline(
+    figure: Figure, label: str, attributes: dict[str, str], groups: dict[str, dict[str, str]]
+) -> Markup:
+    """A figure as an <svg> element for HTML without inline styles, which the page's policy forbids.
 
-    >>> ticks(0, 1, 5), ticks(1, 10, 6, whole=True)
-    ([0.0, 0.25, 0.5, 0.75, 1.0], [2.0, 4.0, 6.0, 8.0, 10.0])
+    Styles become attributes, so the page's CSS can replace colors. `groups` are attributes of elements by id.
     """
-    span = high - low
-    if not span > 0:
-        return [low]
-    exponent = 10 ** math.floor(math.log10(span))
-    sizes = [step * exponent * scale for scale in (0.01, 0.1, 1) for step in (1, 2, 2.5, 5)]
-    for size in (size for size in sizes if not whole or size == int(size)):
-        first, last = math.ceil(low / size - 1e-9), math.floor(high / size + 1e-9)
-        if last - first + 1 <= most:
-            return [float(round(number * size, 10)) for number in range(first, last + 1)]
-    return [low, high]
+    content = io.BytesIO()
+    figure.savefig(content, format="svg", transparent=True, metadata={"Date": None})
+    root = ElementTree.fromstring(content.getvalue())
+    view_box = root.get("viewBox", "")
+    salt = f"c{zlib.crc32(label.encode() + content.getvalue()):x}"  # makes ids unique on a page
+    used = sorted(set(re.findall(r"#([\w-]+)", content.getvalue().decode())))
+    ids = {name: f"{salt}-{number}" for number, name in enumerate(used)}
+    for node in root.iter():
+        node.tag = node.tag.rpartition("}")[2]
+        _clean(node, ids, groups)
+    _simplify(root)
+    fixed = {"viewBox": view_box, "role": "img", "aria-label": label, "stroke-linejoin": "round"}
+    root.attrib = fixed | attributes
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
-def _label(value: float) -> str:
-    if abs(value) >= 10_000:
-        return f"{value / 1000:g}k"
-    return f"{value:g}".replace("-", "−")
+_PAINT = ("fill", "stroke", "stroke-width", "stroke-opacity", "fill-opacity", "opacity")
 
 
-def marker_definitions(markers: Sequence[tuple[str, str, str]]) -> Markup:
-    """The page's markers: id, class and matplotlib's name of each."""
-    return Markup("").join(
-        Markup(
-            '<marker id="{id}" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="8" markerHeight="8"'
-            ' markerUnits="userSpaceOnUse"><path class="m {css}" d="{d}"/></marker>'
-        ).format(id=identity, css=css, d=MARKERS[name])
-        for identity, css, name in markers
-    )
+def _clean(
+    node: ElementTree.Element, ids: dict[str, str], groups: dict[str, dict[str, str]]
+) -> None:
+    """Make attributes of styles, and shorten ids and numbers."""
+    given, node.attrib = node.attrib, {}
+    for name, value in ((name.rpartition("}")[2], value) for name, value in given.items()):
+        if name == "style":
+            pairs = (part.split(":", 1) for part in value.split(";") if ":" in part)
+            styles = {key.strip(): text.strip() for key, text in pairs}
+            node.attrib |= {k: text for k, text in styles.items() if not k.startswith("font")}
+        elif name == "id":
+            node.attrib |= groups.get(value, {}) | ({"id": ids[value]} if value in ids else {})
+        elif name in ("href", "clip-path"):
+            node.set(name, re.sub(r"#([\w-]+)", lambda match: f"#{ids[match[1]]}", value))
+        elif not value.startswith("rotate(-0 "):
+            numbers = re.sub(r"-?\d+\.\d+", lambda match: f"{float(match[0]):.1f}", value)
+            node.set(name, " ".join(numbers.split()) if name in ("d", "x", "y") else value)
 
 
-def swatch(css: str, marker: str = "") -> Markup:
-    """A piece of line for a legend."""
-    m = Markup(' marker-mid="url(#{})"').format(escape(marker)) if marker else ""
-    return Markup(
-        '<svg class="swatch" viewBox="0 0 28 10" aria-hidden="true"><g class="s {css}">'
-        '<path d="M1 5L14 5L27 5"{m}/></g></svg>'
-    ).format(css=css, m=m)
+def _simplify(node: ElementTree.Element) -> None:
+    """Drop metadata, indentation and what is invisible, and share the paint of markers: half the bytes."""
+    children: list[ElementTree.Element] = []
+    for child in node:
+        _simplify(child)
+        hidden = child.tag == "path" and child.get("fill") == "none" and not child.get("stroke")
+        if child.tag not in ("metadata", "style") and not hidden:
+            children += list(child) if child.tag == "g" and not child.attrib else [child]
+    markers = bool(children) and {child.tag for child in children} == {"use"}
+    if markers:
+        node.attrib |= {name: text for name, text in children[0].items() if name in _PAINT}
+    if markers or node.tag == "defs":
+        for child in children:  # markers inherit the paint of their group
+            child.attrib = {name: text for name, text in child.items() if name not in _PAINT}
+    node[:] = children
+    node.tail, node.text = None, node.text if node.tag == "text" else None

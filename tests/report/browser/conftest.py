@@ -11,8 +11,15 @@ import pytest
 from dgdmn.records import RunWriter
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -39,11 +46,14 @@ def opened(browser):
         contexts.append(context)
         seen = SimpleNamespace(page=context.new_page(), complaints=[], requests=[], dialogs=[])
         seen.page.on(
-            "console", lambda m: seen.complaints.append(m.text) if m.type in ("error", "warning") else None
+            "console",
+            lambda m: seen.complaints.append(m.text) if m.type in ("error", "warning") else None,
         )
         seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
         seen.page.on("request", lambda request: seen.requests.append(request.url))
-        seen.page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
+        seen.page.on(
+            "dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss())
+        )
         seen.page.goto(address)
         return seen
 
@@ -68,61 +78,64 @@ def until():
     return wait
 
 
-def write_run(root, dataset, algorithm, seed, tasks, done=True):
-    """A run as `dgdmn run` leaves it, with numbers that were made up."""
+def write_run(root, stream, algorithm, seed, tasks, done=True):
+    """A run as `dgdmn run` leaves it, with made-up numbers."""
     rng = np.random.default_rng([seed, *algorithm.encode()])
-    writer = RunWriter(
-        root / f"{dataset}-{algorithm}-quick-seed{seed}",
-        {
-            "dataset": dataset, "algorithm": algorithm, "preset": "quick", "seed": seed, "evaluate_on": "test",
-            "revise": [], "options": {"n_stm": 2, "kappa": 0.05}, "changes": {"kappa": 0.05}, "tasks": list(tasks),
-            "classes": list(range(len(tasks))), "shape": [8, 8], "note": f"a note {SCRIPT}", "device": "cpu",
-            "threads": 1, "versions": {"dgdmn": "0.0", "torch": "2"}, "machine": {"system": "Linux"},
-        },
-    )  # fmt: skip
-    dual, work = algorithm == "dgdmn", 0
+    name = f"{stream}-{algorithm}-quick-seed{seed}"
+    config = {
+        "key": name,
+        "stream": stream,
+        "algorithm": algorithm,
+        "preset": "quick",
+        "seed": seed,
+        "evaluate_on": "test",
+        "revise": [],
+        "options": {"n_stm": 2, "kappa": 0.05},
+        "changes": {"kappa": 0.05},
+        "tasks": list(tasks),
+        "classes": list(range(len(tasks))),
+        "shape": [8, 8],
+        "note": f"a note {SCRIPT}",
+        "versions": {"dgdmn": "0.0", "torch": "2"},
+        "machine": {"system": "Linux"},
+    }
+    writer = RunWriter(root / name, config)
+    dual = algorithm == "dgdmn"
     for step, task in enumerate(tasks, start=1):
         writer.event("task_began", step=step, task=task, samples=100)
-        for number in range(1, 4):
-            work += 1
-            writer.event("epoch_done", network="learner", epoch=number, epochs=3, samples=100, loss=1.0 / work,
-                         memory="stm" if dual else "", done=work / (3 * len(tasks)))  # fmt: skip
         if dual and step % 2 == 0:
             slept = list(tasks[step - 2 : step])
-            writer.event("sleep_began", tasks=slept, dreams=100)
-            writer.event("replayed", tasks=slept, n_tasks=100, n_gen=50, age=100 * step, memory="ltm",
-                         dreamt=[10] * (step - 2))  # fmt: skip
+            counts = [10] * (step - 2)
+            writer.event("sleep_started", tasks=slept)
+            writer.event(
+                "replayed", tasks=slept, n_tasks=100, n_gen=50, memory="ltm", dreamed=counts
+            )
             writer.event("sleep_ended", tasks=slept)
-            dreams = rng.integers(0, 256, (16, 8, 8), dtype=np.uint8)
-            writer.artefact(f"dreams-{step:03d}", x=dreams, y=np.arange(16) % step)
+            x, y = rng.integers(0, 256, (16, 8, 8), dtype=np.uint8), np.arange(16) % step
+            writer.artifact(f"dreams-{step:03d}", x=x, y=y, task=y, labels=y, judged=y)
         row = np.round(rng.uniform(0, 1, len(tasks)), 3)
         row[step - 1] = 1.0
         writer.event("task_learned", step=step, task=task)
-        writer.event("evaluated", step=step, task=task, accuracy=row, accuracy_ltm=row if dual else None)
         writer.row("accuracy", task, row)
         if dual:
-            writer.row("accuracy_ltm", task, row if step > 1 else [float("nan")] * len(tasks))
+            writer.row("accuracy_ltm", task, row if step > 1 else row * np.nan)
         writer.event("step_ended", step=step)
     if dual:
         images = rng.integers(0, 256, (4 * len(tasks), 8, 8), dtype=np.uint8)
-        writer.artefact("reconstructions", x=images, reconstructed=images[::-1])
+        writer.artifact("reconstructions", x=images, reconstructed=images[::-1])
     if done:
-        writer.summary(
-            {
-                "acc": float(row.mean()), "bwt": -0.5, "acc_ltm": float(row.mean()) if dual else None,
-                "seconds": 12.0, "train_seconds": 10.0, "evaluate_seconds": 1.0, "samples_trained": 1000,
-                "steps_trained": 100, "memory_bytes": 100_000, "exemplar_bytes": 0, "sleeps": 2,
-                "peak_rss_mb": 300.0, "evaluated_on": "test", "note": "",
-            }
-        )  # fmt: skip
+        numbers = {"seconds": 12.0, "train_seconds": 10.0, "samples_trained": 1000}
+        numbers |= {"steps_trained": 100, "memory_bytes": 100_000, "exemplar_bytes": 0}
+        writer.summary({"acc": float(row.mean()), "bwt": -0.5, "peak_rss_mb": 300.0, **numbers})
     return writer
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
-    """Two datasets, several algorithms and seeds, one run unfinished, one directory broken, odd names everywhere."""
+    """Two streams, several algorithms and seeds, one unfinished run, one broken directory, odd names."""
     root = tmp_path_factory.mktemp("runs")
-    digits, odd = [str(digit) for digit in range(10)], ["zero", SCRIPT, "“ä” & <u>b", "a very long name " * 6]
+    digits = [str(digit) for digit in range(10)]
+    odd = ["zero", SCRIPT, "“ä” & <u>b", "a very long name " * 6]
     for algorithm in ("dgdmn", "nn", "joint", "ewc"):
         for seed in (0, 1):
             write_run(root, "digits", algorithm, seed, digits, done=(algorithm, seed) != ("ewc", 1))

@@ -2,12 +2,12 @@
 (limit) => {
   const rgba = (text) => {
     const match = /^rgba?\(([\d.]+)[, ]+([\d.]+)[, ]+([\d.]+)(?:[,/ ]+([\d.]+))?\)$/.exec(text);
-    if (!match) throw new Error(`a colour that cannot be read: ${text}`);
+    if (!match) throw new Error(`a color that cannot be read: ${text}`);
     return [Number(match[1]), Number(match[2]), Number(match[3]), match[4] === undefined ? 1 : Number(match[4])];
   };
   const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3]));
-  const luminance = (colour) => {
-    const [r, g, b] = colour.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+  const luminance = (color) => {
+    const [r, g, b] = color.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const ancestors = (node) => {
@@ -17,7 +17,7 @@
   };
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const under = (node) => ancestors(node).reverse().reduce(
-    (colour, at) => over(rgba(getComputedStyle(at).backgroundColor), colour), dark ? [18, 18, 18] : [255, 255, 255]);
+    (color, at) => over(rgba(getComputedStyle(at).backgroundColor), color), dark ? [18, 18, 18] : [255, 255, 255]);
   const faint = (node) => ancestors(node).reduce((product, at) => product * Number(getComputedStyle(at).opacity), 1);
 
   const found = [];

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dgdmn.report.page import render
-from dgdmn.report.runs import find_runs
+from dgdmn.report import write_report
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "has_touch": True}
@@ -16,12 +15,14 @@ SCRIPT = "<script>alert(1)</script>"
 def address(runs, tmp_path_factory):
     """The report of all runs as a file."""
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render(find_runs([runs])), encoding="utf-8")
+    write_report([runs], path)
     return path.as_uri()
 
 
 def panels(page):
-    return page.evaluate("[...document.querySelectorAll('[data-panel]')].map((one) => one.checkVisibility())")
+    return page.evaluate(
+        "[...document.querySelectorAll('[data-panel]')].map((one) => one.checkVisibility())"
+    )
 
 
 def contrast(page):
@@ -35,7 +36,9 @@ def test_it_opens_without_a_complaint_and_asks_for_nothing(opened, address):
     seen.page.wait_for_timeout(300)
     assert seen.complaints == []
     assert [url for url in seen.requests if not url.startswith("data:")] == [address]
-    assert seen.page.evaluate("document.styleSheets.length") == 1, "its own style is allowed by its policy"
+    assert seen.page.evaluate("document.styleSheets.length") == 1, (
+        "its own style is allowed by its policy"
+    )
 
 
 def test_names_are_shown_as_text_and_never_run(opened, address):
@@ -66,10 +69,10 @@ def test_the_legend_toggles_lines_by_mouse_and_by_keyboard(opened, address):
     page = opened(address).page
     button = page.locator("button[aria-pressed]:visible").first
     key = button.get_attribute("data-key")
-    lines = "(key) => [...document.querySelectorAll('[data-panel]:not(.off) [data-key]:not(button)')]"
-    lines += (
-        ".filter((one) => one.dataset.key === key).map((one) => getComputedStyle(one).display !== 'none')"
+    lines = (
+        "(key) => [...document.querySelectorAll('[data-panel]:not(.off) [data-key]:not(button)')]"
     )
+    lines += ".filter((one) => one.dataset.key === key).map((one) => getComputedStyle(one).display !== 'none')"
     shown = page.evaluate(lines, key)
     assert shown
     assert all(shown)
@@ -84,7 +87,7 @@ def test_the_legend_toggles_lines_by_mouse_and_by_keyboard(opened, address):
 
 def test_values_are_read_by_pointer_and_by_arrow_keys(opened, address):
     page = opened(address).page
-    chart, readout = page.locator("svg.chart:visible").first, page.locator("#readout")
+    chart, readout = page.locator("svg.chart[data-x]:visible").first, page.locator("#readout")
     chart.hover()
     assert readout.is_visible()
     pointed = readout.inner_text()
@@ -107,9 +110,7 @@ def test_the_matrix_has_its_values_and_can_be_reached_by_keyboard(opened, addres
     table = page.locator("table.heat:visible").first
     assert table.locator("tbody tr").count() == 10
     assert table.locator("tbody td").first.inner_text().strip()
-    reachable = (
-        "(table) => Boolean(table.closest('[tabindex=\"0\"]') || table.querySelector('[tabindex=\"0\"]'))"
-    )
+    reachable = "(table) => Boolean(table.closest('[tabindex=\"0\"]') || table.querySelector('[tabindex=\"0\"]'))"
     assert table.evaluate(reachable)
 
 
@@ -117,7 +118,9 @@ def test_the_matrix_has_its_values_and_can_be_reached_by_keyboard(opened, addres
 def test_a_phone_does_not_scroll_sideways(opened, address, tab):
     page = opened(address, **PHONE).page
     page.get_by_role("tab").nth(tab).click()
-    widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    widths = page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
     wide = page.evaluate(
         "[...document.querySelectorAll('body *')].filter((one) => one.checkVisibility() && !one.closest('.scroll')"
         " && one.getBoundingClientRect().right > 361).map((one) => one.outerHTML.slice(0, 120))"
@@ -131,7 +134,7 @@ def test_text_stands_out(opened, address, scheme):
     page.locator("button[aria-pressed]:visible").first.click()
     assert contrast(page) == []
     page.get_by_role("tab").nth(1).click()
-    page.locator("svg.chart:visible").first.hover()
+    page.locator("svg.chart[data-x]:visible").first.hover()
     assert contrast(page) == []
 
 

@@ -70,7 +70,9 @@ def test_it_follows_a_run_that_is_killed_and_goes_on(opened, watching, until, tm
         until(page, lambda: "epoch" in page.inner_text("#live .live-doing"), 120)
         few = until(page, lambda: page.evaluate(ROWS), 120)
         until(page, lambda: page.evaluate(ROWS) > few, 120)
-        until(page, lambda: page.locator("#live img").evaluate("(one) => one.naturalWidth") > 0, 120)
+        until(
+            page, lambda: page.locator("#live img").evaluate("(one) => one.naturalWidth") > 0, 120
+        )
         run.send_signal(signal.SIGKILL)
         until(page, lambda: page.locator("#live li[data-state=stopped]").count() == 1, 60)
 
@@ -105,17 +107,22 @@ def test_a_reader_stays_where_she_was_while_rows_come(opened, watching, until, r
         version = page.evaluate("document.getElementById('report').dataset.version")
         writer = RunWriter.resume(directory, 4)
         writer.row("accuracy", "zero", [0.125, 0.25, 0.5, 0.75], step=4)
-        until(page, lambda: page.evaluate("document.getElementById('report').dataset.version") != version)
+        until(
+            page,
+            lambda: page.evaluate("document.getElementById('report').dataset.version") != version,
+        )
         assert page.evaluate(PLACE) == before
         assert "2 not finished" in page.inner_text("header")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_panel_stands_out_fits_a_phone_and_runs_no_name(opened, watching, until, runs, tmp_path, scheme):
+def test_the_panel_stands_out_fits_a_phone_and_runs_no_name(
+    opened, watching, until, runs, tmp_path, scheme
+):
     root = shutil.copytree(runs, tmp_path / "runs")
     run = RunWriter(root / f"long-{'name-' * 20}<u>seed0", {"tasks": [SCRIPT]})
     run.event("task_began", step=1, task=SCRIPT, samples=1)
-    run.event("sleep_began", tasks=[SCRIPT], dreams=1)
+    run.event("sleep_started", tasks=[SCRIPT], dreams=1)
     with locked(run.directory):
         seen = opened(watching(root), color_scheme=scheme, viewport={"width": 360, "height": 740})
         page = seen.page
@@ -124,5 +131,8 @@ def test_the_panel_stands_out_fits_a_phone_and_runs_no_name(opened, watching, un
         assert page.inner_text("#live .live-summary") == "1 running, 1 stopped, 10 done, 1 broken"
         assert page.evaluate(CONTRAST, 4.5)["found"] == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert page.evaluate("document.querySelectorAll('#live script, #live u, main script').length") == 0
+        assert (
+            page.evaluate("document.querySelectorAll('#live script, #live u, main script').length")
+            == 0
+        )
         assert seen.dialogs == seen.complaints == []

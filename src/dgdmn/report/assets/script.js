@@ -3,12 +3,12 @@
   // What the reader chose, by the name of the thing: it outlives a replacement of the page's content.
   const chosen = { tab: null, off: new Set(), choice: new Map(), open: new Set(), scrolled: new Map(), focus: null };
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const datasetOf = (node) => node.closest("[data-panel]")?.dataset.panel ?? "";
-  const keyOf = (node) => datasetOf(node) + "\n" + node.dataset.key;
-  const openOf = (node) => datasetOf(node) + "\n" + node.dataset.open;
-  const labelOf = (node) => datasetOf(node) + "\n" + node.getAttribute("aria-label");
+  const streamOf = (node) => node.closest("[data-panel]")?.dataset.panel ?? "";
+  const keyOf = (node) => streamOf(node) + "\n" + node.dataset.key;
+  const openOf = (node) => streamOf(node) + "\n" + node.dataset.open;
+  const labelOf = (node) => streamOf(node) + "\n" + node.getAttribute("aria-label");
   const focusOf = (node) => JSON.stringify([
-    datasetOf(node), node.tagName, node.dataset.tab, node.dataset.key, node.dataset.choose, node.parentNode.dataset?.open,
+    streamOf(node), node.tagName, node.dataset.tab, node.dataset.key, node.dataset.choose, node.parentNode.dataset?.open,
   ]);
 
   function showTab(name) {
@@ -33,7 +33,7 @@
 
   function showChoices() {
     for (const select of all("select[data-choose]")) {
-      const kind = select.dataset.choose, panel = datasetOf(select), key = panel + "\n" + kind;
+      const kind = select.dataset.choose, panel = streamOf(select), key = panel + "\n" + kind;
       if ([...select.options].some((option) => option.value === chosen.choice.get(key))) {
         select.value = chosen.choice.get(key);
       }
@@ -68,7 +68,7 @@
   document.addEventListener("change", (event) => {
     const select = event.target.closest("select[data-choose]");
     if (!select) return;
-    chosen.choice.set(datasetOf(select) + "\n" + select.dataset.choose, select.value);
+    chosen.choice.set(streamOf(select) + "\n" + select.dataset.choose, select.value);
     showChoices();
   });
   document.addEventListener("toggle", (event) => {
@@ -92,7 +92,7 @@
     const xs = chart.dataset.x.split(" "), names = chart.dataset.t.split(" ");
     const lines = all(".s", chart).filter((one) => !one.classList.contains("off"))
       .map((one) => [one.dataset.n, one.dataset.v.split(" ")[place]])
-      .filter(([, value]) => value !== "-")
+      .filter(([, value]) => value !== "nan")
       .sort((a, b) => Number(b[1]) - Number(a[1])).slice(0, 16)
       .map(([name, value]) => `${Number(value).toLocaleString("en", { maximumFractionDigits: 3 })}  ${name}`);
     hide();

@@ -1,1 +1,53 @@
-"""The sections of the page, a module each: what a dataset's runs have to say, ready for its template."""
+"""The sections of the page: each module turns the runs of a stream into the data of one template."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dgdmn.core.text import format_ratio
+from dgdmn.report.charts import Line, Panel, line_svg, swatch
+from dgdmn.report.table import Group, mean
+
+Data = dict[str, Any]
+"""What a template takes."""
+
+
+def view(
+    panel: Panel, where: str, *, key: str = "", wide: bool = False, table: bool = True
+) -> Data:
+    """A chart for the page and its values as a table; `where` completes the label for screen readers."""
+    places = sorted({float(x) for line in panel.lines for x in line.x}) if table else []
+    values = [dict(zip(map(float, line.x), line.y, strict=True)) for line in panel.lines]
+    rows = [[f"{x:g}", *(_cell(one.get(x, float("nan")), panel) for one in values)] for x in places]
+    columns = [panel.x_label, *(line.name for line in panel.lines)]
+    svg = line_svg(panel, f"{panel.title}, {where}", wide=wide)
+    return {"title": panel.title, "svg": svg, "key": key, "columns": columns, "rows": rows}
+
+
+def _cell(value: float, panel: Panel) -> str:
+    if panel.y_range == (0.0, 1.0) or value != value:
+        return format_ratio(value)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def compare(
+    groups: Iterable[Group], panels: Sequence[Panel], where: str, *, wide: bool = False
+) -> Data:
+    """Charts of the panels that have lines, and legend buttons for the groups that appear in them."""
+    shown = [panel for panel in panels if panel.lines]
+    keys = {line.key for panel in shown for line in panel.lines}
+    legend = [(group.name, swatch(group.style)) for group in groups if group.name in keys]
+    views = [view(panel, where, wide=wide) for panel in shown]
+    return {"legend": legend, "views": views, "wide": wide}
+
+
+def group_line(group: Group, x: Sequence[float], y: Sequence[float]) -> Line:
+    """The line of a group."""
+    return Line(group.name, x, y, group.style, key=group.name)
+
+
+def step_line(group: Group, seeds: Sequence[dict[int, float]]) -> Line:
+    """The line of a group from values by step, the mean over seeds; unknown steps are left out."""
+    steps = sorted({step for one in seeds for step in one})
+    values = {step: mean([one[step] for one in seeds if step in one]) for step in steps}
+    known = {step: value for step, value in values.items() if value == value}
+    return group_line(group, list(known), list(known.values()))

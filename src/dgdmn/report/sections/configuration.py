@@ -1,92 +1,65 @@
-"""Section 7: configuration, versions, and the command that makes a run again."""
+"""Configuration: what differs between runs, what they share, and the command that repeats each of them."""
 
 import json
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from dgdmn.report.entries import Dataset
-from dgdmn.report.runs import Run
-from dgdmn.report.words import plain, short
+from dgdmn.core.text import MISSING, format_option, printable, shorten
+from dgdmn.report.load import Run
+from dgdmn.report.sections import Data
+from dgdmn.report.table import Stream
+
+NESTED = ("options", "versions", "machine")
+OMITTED = {"changes", "note", "key", *NESTED}
 
 
-@dataclass(frozen=True)
-class Differences:
-    """What is not the same in all runs."""
-
-    fields: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-    """A run's name and its values."""
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """All that the section shows."""
-
-    commands: tuple[tuple[str, str], ...]
-    """A run's name and the command that makes it again."""
-    differences: Differences
-    same: tuple[tuple[str, str], ...]
-    """What all runs share."""
-    notes: tuple[str, ...]
-
-
-def configuration(dataset: Dataset) -> Configuration:
-    """How the runs of a dataset were made."""
-    runs = dataset.runs
-    flat = [_flat(run) for run in runs]
-    fields = list(dict.fromkeys(field for one in flat for field in one))
-    values = {field: {one.get(field, "–") for one in flat} for field in fields}
-    differing = tuple(field for field in fields if len(values[field]) > 1)
-    return Configuration(
-        tuple((run.name, command(run)) for run in runs),
-        Differences(differing, _rows(runs, flat, differing)),
-        tuple((field, short(flat[0][field], 200)) for field in fields if field not in differing),
-        tuple(dict.fromkeys(note for run in runs if (note := run.text("note")))),
-    )
+def configuration(stream: Stream) -> Data:
+    """How the runs of a stream were made."""
+    flat = {run: _flatten(run) for run in stream.runs}
+    names = list(dict.fromkeys(name for one in flat.values() for name in one))
+    values = {name: [one.get(name, MISSING) for one in flat.values()] for name in names}
+    different = [name for name in names if len(set(values[name])) > 1]
+    notes = dict.fromkeys(printable(run.record.config.get("note")) for run in flat)
+    return {
+        "commands": [(run.name, run_command(run)) for run in flat],
+        "different": different,
+        "rows": [
+            (run.name, [shorten(one.get(name, MISSING), 40) for name in different])
+            for run, one in flat.items()
+        ],
+        "shared": [
+            (name, shorten(values[name][0], 200)) for name in names if name not in different
+        ],
+        "notes": [note for note in notes if note],
+    }
 
 
-def _rows(
-    runs: Sequence[Run], flat: Sequence[dict[str, str]], fields: Sequence[str]
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple(
-        (run.name, tuple(short(one.get(field, "–"), 40) for field in fields))
-        for run, one in zip(runs, flat, strict=True)
-    )
-
-
-_NESTED = ("options", "versions", "machine")
-_LEFT_OUT = {"changes", "note", *_NESTED}
-
-
-def _flat(run: Run) -> dict[str, str]:
-    """config.json in one level, as text."""
+def _flatten(run: Run) -> dict[str, str]:
+    """config.json as text, with nested objects in one level."""
     config = run.record.config
-    flat = {str(key): _value(value) for key, value in config.items() if key not in _LEFT_OUT}
-    for name in _NESTED:
-        inner = config.get(name)
-        if isinstance(inner, dict):
-            flat |= {
-                f"{name}.{key}" if name != "options" else str(key): _value(value)
-                for key, value in inner.items()
-            }
-    return flat
+    flat = {name: value for name, value in config.items() if name not in OMITTED}
+    for section in NESTED:
+        inner = config.get(section)
+        prefix = "" if section == "options" else f"{section}."
+        flat |= {f"{prefix}{k}": v for k, v in inner.items()} if isinstance(inner, dict) else {}
+    return {printable(name): _text(value) for name, value in flat.items()}
 
 
-def _value(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else plain(value)
+def _text(value: Any) -> str:
+    nested = isinstance(value, dict)
+    return printable(json.dumps(value, ensure_ascii=False) if nested else format_option(value))
 
 
-def command(run: Run) -> str:
-    """The command that makes a run again, quoted for a shell."""
-    words = ["dgdmn", "run", run.dataset, "--algorithm", run.algorithm, "--preset", run.preset]
+def run_command(run: Run) -> str:
+    """The command that repeats a run, quoted for a shell."""
+    words = ["dgdmn", "run", run.stream, "--algorithm", run.algorithm, "--preset", run.preset]
     words += ["--seed", str(run.seed)]
     for name, value in run.changes.items():
-        words.append(f"--{name.replace('_', '-')}")
-        words += [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
+        values = value if isinstance(value, list | tuple) else [value]
+        words += [f"--{name.replace('_', '-')}", *map(str, values)]
     words += ["--revise", *map(str, run.revise)] if run.revise else []
     words += ["--together"] if run.together else []
     words += ["--evaluate-on", run.evaluate_on] if run.evaluate_on != "test" else []
-    words += ["--device", device] if (device := run.text("device")) not in ("", "cpu") else []
-    return shlex.join(words)
+    device = printable(run.record.config.get("device"))
+    words += ["--device", device] if device not in ("", "cpu") else []
+    return printable(shlex.join(words))

@@ -1,204 +1,152 @@
-"""Section 2: the paper's figures, for any dataset."""
+"""Accuracy over tasks, as curves and as matrices, and its cost in time and samples."""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
 
-from markupsafe import Markup
+import numpy as np
 
-from dgdmn import paper
-from dgdmn.report import series
-from dgdmn.report.charts import Axes, Series, line_chart, swatch
-from dgdmn.report.colours import CLASSES, VARIANTS, css_class, display_name
-from dgdmn.report.entries import Dataset, Entry
-from dgdmn.report.words import short
-from dgdmn.wording import counted
+from dgdmn.core.text import MISSING, count_noun, format_ratio, shorten
+from dgdmn.report.charts import Line, Panel, swatch
+from dgdmn.report.load import PHASES, Run
+from dgdmn.report.sections import Data, compare, group_line, step_line, view
+from dgdmn.report.style import HEAT_STEPS, Style, class_style
+from dgdmn.report.table import (
+    Group,
+    Stream,
+    average_curves,
+    has_ltm_curves,
+    mean,
+    mean_curve,
+    task_curves,
+)
 
-LONG = 20
-"""Tasks of a stream from which on the last ten are shown by themselves."""
-
-
-@dataclass(frozen=True)
-class Button:
-    """A line of the legend that can be toggled."""
-
-    key: str
-    name: str
-    swatch: Markup
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A chart and what is written above it."""
-
-    title: str
-    chart: Markup
-    key: str = ""
-    note: str = ""
-    """What must be said of it."""
+LONG = 20  # a stream with this many tasks also shows the last ten by themselves
+MOST_SWATCHES = 12  # largest number of tasks in the legend of tasks
+MOST_CELLS = 4_000  # cells of a matrix that fit on a page
+MOST_CELLS_IN_ALL = 60_000  # of more, each algorithm shows its lowest seed only
+UNITS = ((3600, "hours"), (60, "minutes"), (0, "seconds"))
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Small charts that compare algorithms, and their legend."""
-
-    legend: tuple[Button, ...] = ()
-    charts: tuple[tuple[str, Markup], ...] = ()
-
-
-@dataclass(frozen=True)
-class Curves:
-    """All that the section shows."""
-
-    legend: tuple[Button, ...]
-    wide: tuple[Panel, ...]
-    """Charts that compare the algorithms."""
-    panels: tuple[Panel, ...]
-    """One an algorithm, one line a task."""
-    tasks: tuple[tuple[str, Markup], ...]
-    """Names and swatches of the tasks; empty where they are too many."""
-    sleeps: bool
-    """Whether any panel marks sleeps."""
-    ltm: bool
-    """Whether any panel shows the long-term memory alone."""
-    published: bool
-    """Whether points of the paper are shown."""
+def curves(stream: Stream) -> Data:
+    """The curves of a stream; empty if no run has a row."""
+    groups = stream.sequential
+    if not groups:
+        return {}
+    lasts = (0, 10) if stream.n_tasks >= LONG else (0,)
+    averages = [average_panel(groups, last=last) for last in lasts]
+    tasks = groups[0].first.tasks if stream.n_tasks <= MOST_SWATCHES else ()
+    panels = [(group, task_panel(group)) for group in groups]
+    panels += [(group, task_panel(group, ltm=True)) for group in groups if has_ltm_curves(group)]
+    return {
+        "compared": compare(groups, averages, stream.title, wide=True),
+        "panels": [view(one, stream.title, key=group.name, table=False) for group, one in panels],
+        "tasks": [(shorten(name, 24), swatch(class_style(i))) for i, name in enumerate(tasks)],
+        "has_sleeps": any(group.first.timeline.sleeps for group in groups),
+        "has_ltm": any(map(has_ltm_curves, groups)),
+    }
 
 
-def curves(dataset: Dataset) -> Curves:
-    """The curves of a dataset."""
-    entries = dataset.sequential
-    panels = [panel for entry in entries for panel in _task_panels(entry)]
-    tasks = entries[0].first.tasks if entries else ()
-    return Curves(
-        legend(entries),
-        tuple(_compared(dataset)) if entries else (),
-        tuple(panels),
-        tuple((short(name, 24), swatch(task_class(i))) for i, name in enumerate(tasks))
-        if len(tasks) <= 12
-        else (),
-        any(series.sleeps(entry) for entry in entries),
-        any(series.has_ltm_curves(entry) for entry in entries),
-        bool(_published(dataset, series.published(dataset.name, "average"))),
+def average_panel(groups: Sequence[Group], *, last: int = 0, ltm: bool = False) -> Panel:
+    """Mean accuracy on the tasks seen, or on the `last` of them; `ltm` adds the long-term memory alone."""
+    lines = []
+    for group in groups:
+        y = mean_curve(average_curves(group, last=last))
+        lines.append(group_line(group, range(1, len(y) + 1), y))
+        # Between sleeps a task memory that holds one class is always right about it.
+        if ltm and not group.variant and has_ltm_curves(group):
+            y = mean_curve(average_curves(group, last=last, ltm=True))
+            style = Style(group.style.color, group.style.dark, "", (1, 1.5))
+            lines.append(Line(f"{group.name}, LTM alone", range(1, len(y) + 1), y, style))
+    which = (
+        f"Accuracy on the last {last} tasks seen" if last else "Average accuracy on the tasks seen"
     )
+    return Panel(which, lines)
 
 
-def legend(entries: Iterable[Entry]) -> tuple[Button, ...]:
-    """A button for each entry."""
-    return tuple(
-        Button(entry.name, entry.name, swatch(line_class(entry), marker(entry.algorithm)))
-        for entry in entries
-    )
+def task_panel(group: Group, *, ltm: bool = False) -> Panel:
+    """The accuracy of each task after each task, the mean over seeds."""
+    found = task_curves(group, ltm=ltm)
+    lines = [Line(shorten(c.task, 24), c.steps, c.values, class_style(c.column)) for c in found]
+    seeds = f", mean of {count_noun(len(group.runs), 'seed')}" if len(group.runs) > 1 else ""
+    title = f"{group.name}{', LTM alone' if ltm else ''}{seeds}"
+    steps = max([len(group.first.tasks), *(curve.steps[-1] for curve in found)])
+    marks = group.first.timeline.sleeps
+    return Panel(title, lines, y_label="accuracy on task", x_range=(1, steps), marks=marks)
 
 
-def line_class(entry: Entry) -> str:
-    """Colour, dash and width of an entry's line."""
-    variant = f" v{(entry.variant - 1) % len(VARIANTS)}" if entry.variant else ""
-    best = " best" if entry.first.preset == "best" else ""
-    return css_class(entry.algorithm) + variant + best
+def heatmaps(stream: Stream) -> list[Data]:
+    """The matrices of each run that has a row, or of the lowest seeds if they are too many."""
+    runs = [run for run in stream.runs if len(run.accuracy)]
+    if sum(run.accuracy.size for run in runs) > MOST_CELLS_IN_ALL:
+        lowest = {group.first.name for group in stream.groups}
+        runs = [run for run in runs if run.name in lowest]
+    return [_heatmap(run) for run in runs]
 
 
-def marker(algorithm: str) -> str:
-    """The id of an algorithm's marker on the page."""
-    return f"m-{css_class(algorithm)}"
+def _heatmap(run: Run) -> Data:
+    a, ltm = run.accuracy, run.accuracy_ltm
+    tables, note = [("Whole memory", a.tolist())], "" if run.complete else "This run has not ended."
+    if ltm is not None and not np.array_equal(a, ltm, equal_nan=True):
+        tables.append(("Long-term memory alone", ltm.tolist()))
+    if a.size > MOST_CELLS:
+        note = f"{a.shape[0]} × {a.shape[1]} cells do not fit on a page; see accuracy.csv."
+        tables = []
+    return {"name": run.name, "run": run, "note": note, "tables": tables}
 
 
-def task_class(number: int) -> str:
-    """The class that gives a task or class its colour."""
-    return f"t{number % len(CLASSES)}"
+def heat_cell(value: float) -> tuple[str, str]:
+    """The CSS class and the text of a cell of a matrix.
+
+    >>> heat_cell(0.84), heat_cell(1.0), heat_cell(float("nan"))
+    (('h17', '.84'), ('h20', '1.0'), ('hn', '–'))
+    """
+    if not math.isfinite(value):
+        return "hn", MISSING
+    return f"h{round(value * HEAT_STEPS)}", format_ratio(value, 2) if value < 0.995 else "1.0"
 
 
-def _compared(dataset: Dataset) -> list[Panel]:
-    tasks = max(len(entry.first.tasks) for entry in dataset.sequential)
-    panels = [_comparison(dataset, "Average accuracy on the tasks seen", "average", series.forgetting)]
-    if tasks >= LONG:
-        panels.append(
-            _comparison(
-                dataset,
-                "Accuracy on the last 10 tasks seen",
-                "last10",
-                lambda entry: series.forgetting(entry, last=10),
-            )
+def cost_section(stream: Stream) -> Data:
+    """Time, bytes and samples of each group, means over seeds."""
+    seconds = {}
+    for group in stream.groups:
+        spent = [run.timeline.seconds for run in group.ended or group.runs]
+        seconds[group] = [mean([one[phase] for one in spent]) for phase in PHASES]
+    longest = max((sum(one) for one in seconds.values()), default=0.0) or 1.0
+    lines = []
+    for group, parts in seconds.items():
+        widths = [part / longest for part in parts]
+        bar = zip(PHASES, [0.0, *accumulate(widths)], widths, strict=False)
+        lines.append({"group": group, "bar": list(bar), "phases": parts, "total": sum(parts)})
+    time = compare(stream.sequential, [time_panel(stream)], stream.title, wide=True)
+    replays = compare(stream.sequential, [replay_panel(stream)], stream.title)
+    return {"lines": lines, "time": time, "replay": replays}
+
+
+def time_panel(stream: Stream) -> Panel:
+    """Time of learning and sleeping until each task, the mean over seeds."""
+    found = [(g, mean_curve([run.timeline.trained for run in g.runs])) for g in stream.sequential]
+    lines = [group_line(group, range(1, len(y) + 1), y) for group, y in found if len(y)]
+    longest = max((y for line in lines for y in line.y if math.isfinite(y)), default=0.0)
+    size, name = next((size or 1, name) for size, name in UNITS if longest >= 3 * size)
+    lines = [replace(line, y=[y / size for y in line.y]) for line in lines] if longest > 0 else []
+    return Panel("Cumulative training time", lines, y_label=name, y_range=(0, longest / size))
+
+
+def replay_panel(stream: Stream) -> Panel:
+    """Samples that each consolidation trains on, against N_max."""
+    lines = []
+    for group in stream.sequential:
+        seeds = [run.timeline.replays for run in group.runs]
+        line = step_line(
+            group, [{r.step: float(r.new + r.generated) for r in one} for one in seeds]
         )
-    return panels
-
-
-def _comparison(
-    dataset: Dataset, title: str, what: str, values: Callable[[Entry], tuple[float, ...]]
-) -> Panel:
-    lines = [_line(entry, values(entry)) for entry in dataset.sequential]
-    curve = series.published(dataset.name, what)
-    lines += [replace(line, y=[min(value, 1.0) for value in line.y]) for line in _published(dataset, curve)]
-    axes = Axes(f"{title}, {dataset.name}", "tasks seen", "accuracy", (1, _most(lines)), wide=True)
-    return Panel(title, line_chart(lines, axes))
-
-
-def _line(entry: Entry, values: tuple[float, ...]) -> Series:
-    steps = range(1, len(values) + 1)
-    return Series(entry.name, line_class(entry), steps, values, entry.name, marker=marker(entry.algorithm))
-
-
-def _published(dataset: Dataset, curve: paper.Curve | None) -> list[Series]:
-    shown = {entry.algorithm: entry.name for entry in dataset.sequential if not entry.setting}
-    if curve is None:
-        return []
-    return [
-        Series(
-            f"{display_name(name)}, the paper's",
-            css_class(name),
-            curve.x,
-            values,
-            shown[name],
-            points=True,
-        )
-        for name, values in curve.series.items()
-        if name in shown
-    ]
-
-
-def time_panel(dataset: Dataset) -> Panel | None:
-    """Cumulative training time by task."""
-    lines = [_line(entry, series.training_time(entry)) for entry in dataset.sequential]
-    theirs = _published(dataset, series.published_time(dataset.name, dataset.sequential))
-    lines += [replace(line, name=f"{line.name}, scaled") for line in theirs]
-    known = [value for line in lines for value in line.y if math.isfinite(value)]
-    if not known or not max(known) > 0:
-        return None
-    unit, name = next(((s, name) for s, name in _UNITS if max(known) > 3 * s), (1, "seconds"))
-    lines = [replace(line, y=[value / unit for value in line.y]) for line in lines]
-    top = max(known) / unit
-    axes = Axes(f"Training time, {dataset.name}", "tasks seen", name, (1, _most(lines)), (0, top), wide=True)
-    return Panel("Cumulative training time by task", line_chart(lines, axes), note=_SCALED if theirs else "")
-
-
-_SCALED = "Faint dots: the paper's times, of another machine, scaled so that DGR's after its last task here is ours."
-
-
-_UNITS = ((3600, "hours"), (60, "minutes"))
-
-
-def _task_panels(entry: Entry) -> list[Panel]:
-    shown = [(entry.name, False)] + (
-        [(f"{entry.name}, LTM alone", True)] if series.has_ltm_curves(entry) else []
-    )
-    return [_task_panel(entry, title, ltm) for title, ltm in shown]
-
-
-def _task_panel(entry: Entry, title: str, ltm: bool) -> Panel:
-    lines = [
-        Series(short(curve.task, 24), task_class(curve.number), curve.steps, curve.values)
-        for curve in series.task_curves(entry, ltm=ltm)
-    ]
-    axes = Axes(
-        f"{title}: accuracy of each task, {entry.first.dataset}",
-        "tasks seen",
-        "accuracy on task",
-        (1, max(_most(lines), len(entry.first.tasks))),
-        sleeps=series.sleeps(entry),
-    )
-    seeds = f", mean of {counted(len(entry.runs), 'seed')}" if len(entry.runs) > 1 else ""
-    return Panel(title + seeds, line_chart(lines, axes), entry.name)
-
-
-def _most(lines: list[Series]) -> float:
-    return max((max(line.x) for line in lines if len(line.x)), default=1)
+        lines += [line] if len(line.x) else []
+    sizes = [run.options.get("n_max") for run in stream.runs]
+    limits = {float(size) for size in sizes if isinstance(size, int | float) and 0 < size < 1e18}
+    level = (limits.pop(), "N_max") if len(limits) == 1 else None
+    highest = max([level[0] if level else 1.0, *(y for line in lines for y in line.y)])
+    panel = Panel("Samples each consolidation trains on", lines, y_label="samples", level=level)
+    across = (1.0, float(max(stream.n_tasks, 2)))
+    return replace(panel, x_range=across, y_range=(0, 1.05 * highest))

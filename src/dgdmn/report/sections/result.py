@@ -1,104 +1,172 @@
-"""Section 1: each result between its floor and its ceiling."""
+"""The result table, each algorithm between floor and ceiling, and the effect of single options."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
 
-from markupsafe import Markup
+import numpy as np
 
-from dgdmn.report.colours import css_class, display_name
-from dgdmn.report.entries import Dataset
-from dgdmn.report.results import Bounds, Result, results
-from dgdmn.report.words import ratio, with_error
-from dgdmn.wording import counted, duration, size
+from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_percent, format_ratio
+from dgdmn.report.load import Run
+from dgdmn.report.sections import Data
+from dgdmn.report.table import Group, Stream, changed_options, mean
 
-
-@dataclass(frozen=True)
-class Line:
-    """A line of the table, as text."""
-
-    name: str
-    css: str
-    acc: str
-    bwt: str
-    paper_acc: str
-    paper_bwt: str
-    seeds: str
-    scale: Markup
-    verdict: str
-    seconds: str
-    memory: str
+Bound = tuple[float, str]  # a floor or a ceiling, and its source
 
 
-@dataclass(frozen=True)
-class Table:
-    """The results of one setting."""
-
-    title: str
-    """How the runs differ from the plain experiment; empty where they do not."""
-    bounds: Bounds
-    lines: tuple[Line, ...]
-    has_paper: bool
-    """Whether the paper has a number for any of them."""
-    validation: bool
-    """Whether they were tested on validation rows, which no table compares with."""
+def result_tables(stream: Stream) -> list[Data]:
+    """A table for each setting: its groups with a verdict each, floor and ceiling."""
+    tables = []
+    for title, groups in stream.settings.items():
+        floor, ceiling = find_bounds(stream, groups)
+        lines = [(group, judge(group, floor[0], ceiling[0])) for group in groups]
+        tables.append({"title": title, "floor": floor, "ceiling": ceiling, "lines": lines})
+    return tables
 
 
-def tables(dataset: Dataset) -> tuple[Table, ...]:
-    """A table for each setting, the plain one first."""
-    return tuple(_table(title, results(dataset, title)) for title in dataset.settings)
+def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
+    """Floor: a plain network trained in sequence, else 1/T. Ceiling: joint training, else 1.
+
+    They come from the same setting if it has them, else from another preset or protocol with the same tasks.
+    """
+    first, n = groups[0].first, len(groups[0].first.tasks)
+    floor, ceiling = (_closest(stream, first, category) for category in ("none", "ceiling"))
+    low = (1 / n, f"1/{n}: one of {count_noun(n, 'task')} known")
+    high = (1.0, "no errors; joint training was not run")
+    if floor:
+        low = (floor.mean("acc"), f"{floor.name}, run here")
+    if ceiling:
+        prior = any(_prior_predicts(group.first) for group in groups)
+        note = (
+            "; a learner alone, so a memory whose prior predicts too may exceed it" if prior else ""
+        )
+        high = (ceiling.mean("acc"), f"{ceiling.name}, run here{note}")
+    return low, high
 
 
-def _table(title: str, rows: tuple[Result, ...]) -> Table:
-    return Table(
-        title,
-        rows[0].bounds,
-        tuple(map(_line, rows)),
-        any(row.published for row in rows),
-        rows[0].entry.first.evaluate_on != "test",
+def _closest(stream: Stream, run: Run, category: str) -> Group | None:
+    """The group of an algorithm of this category that is most like a run."""
+    found = [group for group in stream.groups if group.ended and _fits(group.first, run, category)]
+    like = lambda one: (one.first.preset != run.preset, one.first.together != run.together)  # noqa: E731
+    return min(found, key=like, default=None)
+
+
+def _fits(candidate: Run, run: Run, category: str) -> bool:
+    used = {k: v for k, v in changed_options(run).items() if not candidate.info.unused(k)}
+    return (
+        candidate.info.category == category
+        and (candidate.tasks, candidate.evaluate_on) == (run.tasks, run.evaluate_on)
+        and changed_options(candidate) == used
+        and math.isfinite(candidate.acc)
+        and not candidate.revise
+        and not (category == "none" and candidate.together)  # trained together, it forgets nothing
     )
 
 
-def _line(result: Result) -> Line:
-    entry, published = result.entry, result.published
-    ended, all_runs = len(entry.ended), len(entry.runs)
-    return Line(
-        name=display_name(entry.algorithm) + (f" ({entry.first.preset})" if entry.rivals else ""),
-        css=css_class(entry.algorithm),
-        acc=with_error(*result.acc),
-        bwt=with_error(*result.bwt),
-        paper_acc=ratio(published.acc) if published else "–",
-        paper_bwt=ratio(published.bwt) if published else "–",
-        seeds=counted(ended, "seed") if ended == all_runs else f"{ended} of {counted(all_runs, 'seed')}",
-        scale=scale(result),
-        verdict=result.verdict,
-        seconds=duration(entry.mean(lambda run: run.number("train_seconds"))[0]),
-        memory=size(entry.mean(lambda run: run.memory_bytes)[0]),
-    )
+def _prior_predicts(run: Run) -> bool:
+    """Whether a latent prior predicts beside the learner."""
+    return run.info.generative and run.options.get("predict_with") == "learner+prior"
 
 
-def scale(result: Result) -> Markup:
-    """A line from 0 to 1 with floor and ceiling marked, a bar of ± one standard error and a dot for ACC."""
-    acc, error = result.acc
-    if acc != acc:
-        return Markup("")
-    error = error if error == error else 0.0
-    bounds, published = result.bounds, result.published
-    paper = Markup('<path class="paper" d="M{:.1f} 2v12"/>').format(_x(published.acc)) if published else ""
-    return Markup(
-        '<svg class="scale {css}" viewBox="0 0 160 16" role="img" aria-label="{label}">'
-        '<path class="grid" d="M5 8H155"/><path class="span" d="M{floor:.1f} 8H{ceiling:.1f}"/>'
-        '<path class="bound" d="M{floor:.1f} 4v8M{ceiling:.1f} 4v8"/>{paper}'
-        '<path class="error" d="M{low:.1f} 8H{high:.1f}"/><circle cx="{dot:.1f}" cy="8" r="4"/></svg>'
-    ).format(
-        css=css_class(result.entry.algorithm),
-        label=f"ACC {ratio(acc)} between floor {ratio(bounds.floor.value)} and ceiling {ratio(bounds.ceiling.value)}",
-        floor=_x(bounds.floor.value),
-        ceiling=_x(bounds.ceiling.value),
-        paper=paper,
-        low=_x(max(0.0, acc - error)),
-        high=_x(min(1.0, acc + error)),
-        dot=_x(acc),
-    )
+def judge(group: Group, floor: float, ceiling: float) -> str:
+    """What the result means, in one sentence."""
+    if not group.ended:
+        return _unfinished(group)
+    acc, learned, n = group.mean("acc"), group.mean("learned"), len(group.first.tasks)
+    if len(group.values("acc")) < len(group.ended):
+        return "Some accuracies are missing, so there is no result."
+    if group.first.info.category == "ceiling":
+        return "The ceiling: it keeps all rows and trains on them together."
+    if group.first.together:
+        return "All tasks were learned at once: what the memory can hold without a sequence."
+    if _knows_only_last(group):
+        return (
+            f"The class-incremental floor (1/{n}), as expected: a network trained in sequence"
+            " forgets all but the last task."
+        )
+    if learned < 0.6 * ceiling:
+        right_after = format_ratio(learned, 2)
+        return f"It hardly learns ({right_after} right after a task), so BWT looks too good."
+    if _prior_predicts(group.first) and acc > ceiling:
+        return "Above joint training of a learner alone: here a latent prior predicts too."
+    if group.first.info.category == "none":
+        return "The floor: a plain network trained in sequence."
+    if ceiling - floor <= 0.01:
+        return "Floor and ceiling are equal, so there is nothing to forget."
+    share = (acc - floor) / (ceiling - floor)
+    if share <= 0.03:
+        return "No better than the floor."
+    if share >= 0.97:
+        return "As good as training on all tasks together."
+    return f"{format_percent(share)} of the way from floor to ceiling."
 
 
-def _x(value: float) -> float:
-    return 5 + 150 * min(1.0, max(0.0, value))
+def _unfinished(group: Group) -> str:
+    run = max(group.runs, key=lambda run: len(run.accuracy))
+    if not len(run.accuracy):
+        return "No task has been tested yet."
+    seen = f"{len(set(run.columns))} of {len(run.tasks)} tasks seen so far"
+    return f"Not finished: {format_ratio(run.acc, 2)} on the {seen}."
+
+
+def _knows_only_last(group: Group) -> bool:
+    """Whether the last task is known and the others are not."""
+    rows = [(run.accuracy[-1], run.columns[-1]) for run in group.ended if len(run.tasks) > 1]
+    last = [row[column] for row, column in rows]
+    others = [np.delete(row, column).mean() for row, column in rows]
+    return bool(rows) and float(np.mean(last)) > 0.5 and float(np.mean(others)) < 0.03
+
+
+def ablations(stream: Stream) -> list[Data]:
+    """A line for each option changed alone, if the run without the change exists; largest loss first."""
+    bases = {_alike(run): run for run in stream.runs if run.complete and not run.changes}
+    lines = []
+    for group in stream.groups:
+        pairs = [(run, bases[_alike(run)]) for run in group.ended if _alike(run) in bases]
+        pairs = [(run, base) for run, base in pairs if _changes_one_option(run, base)]
+        lines += [_ablation(group, pairs)] if pairs else []
+    return sorted(lines, key=lambda line: (line["name"], line["loss"], line["option"]))
+
+
+def _alike(run: Run) -> tuple[object, ...]:
+    """What a run shares with the run without the change."""
+    protocol = (run.evaluate_on, run.revise, run.together)
+    return run.algorithm, run.preset, protocol, run.tasks, run.seed
+
+
+def _changes_one_option(run: Run, base: Run) -> bool:
+    names = run.options.keys() | base.options.keys()
+    different = {name for name in names if run.options.get(name) != base.options.get(name)}
+    return len(run.changes) == 1 and different <= run.changes.keys()
+
+
+def _ablation(group: Group, pairs: Sequence[tuple[Run, Run]]) -> Data:
+    run, base = pairs[0]
+    option, value = next(iter(run.changes.items()))
+    how = ["all tasks together"] if run.together else []
+    how += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
+    differences = [changed.acc - unchanged.acc for changed, unchanged in pairs]
+    # Times of two machines cannot be compared.
+    timed = [pair for pair in pairs if pair[0].machine == pair[1].machine]
+    return {
+        "name": ", ".join([f"{group.title} ({run.preset})", *how]),
+        "css": group.css,
+        "option": option,
+        "change": f"{format_option(base.options.get(option))} → {format_option(value)}",
+        "acc": format_mean_sem([changed.acc for changed, _ in pairs]),
+        "bwt": format_mean_sem([changed.bwt for changed, _ in pairs]),
+        "difference": format_difference(differences),
+        "loss": loss if math.isfinite(loss := mean(differences)) else math.inf,
+        "seconds": [mean([pair[i].number("trained_seconds") for pair in timed]) for i in (1, 0)],
+        "memory": [mean([pair[i].memory_bytes for pair in pairs]) for i in (1, 0)],
+        "seeds": len(pairs),
+    }
+
+
+def format_difference(values: Sequence[float]) -> str:
+    """A difference with its sign.
+
+    >>> format_difference([0.0123]), format_difference([-0.2, -0.22]), format_difference([-0.0001])
+    ('+.012', '−.210 ± .010', '.000')
+    """
+    text = format_mean_sem(values)
+    return f"+{text}" if mean(values) > 0 and format_ratio(mean(values)) != ".000" else text

@@ -1,0 +1,83 @@
+"""The figures of a report as SVG and PDF files: the same panels as on the page, for a paper."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from dgdmn.core.text import shorten
+from dgdmn.report.artifacts import embed, read_dreams
+from dgdmn.report.charts import Panel, image_grid, line_chart, save_figure, scatter_chart
+from dgdmn.report.load import Run
+from dgdmn.report.sections import memory
+from dgdmn.report.sections.curves import LONG, average_panel, task_panel, time_panel
+from dgdmn.report.table import Group, Stream, group_runs, has_ltm_curves
+
+WIDE = (3.4, 2.4)  # inches; two panels side by side fill a page
+
+
+def write_figures(runs: Sequence[Run], directory: Path) -> list[Path]:
+    """Write every figure that the runs have, and return the files."""
+    streams = group_runs(runs)
+    stems = [file_name(stream.name) for stream in streams]
+    written = []
+    for number, (stream, stem) in enumerate(zip(streams, stems, strict=True), start=1):
+        for name, figure in _figures(stream):
+            full = f"{stem}-{number}-{name}" if stems.count(stem) > 1 else f"{stem}-{name}"
+            written += save_figure(figure, directory / full)
+    averages = [_average(stream) for stream in streams if _forward(stream)]
+    if len(averages) > 1:
+        written += save_figure(line_chart(averages, columns=2, size=WIDE), directory / "forgetting")
+    return written
+
+
+def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
+    """The figures of a stream with their names."""
+    forward = _forward(stream)
+    small = {
+        "curves": [task_panel(group) for group in forward],
+        "curves-ltm": [task_panel(g, ltm=True) for g in forward if has_ltm_curves(g)],
+        "revision": [task_panel(group) for group in stream.sequential if group.first.revise],
+    }
+    if stream.n_tasks >= LONG and forward:
+        averages = [average_panel(forward, last=last, ltm=True) for last in (0, 10)]
+        small["long"] = [panel for panel in (*averages, time_panel(stream)) if panel.lines]
+    large = {
+        "forgetting": [_average(stream)] if forward else [],
+        "resilience": memory.resilience_panels(memory.group_resilience(stream)[0]),
+        "recognition": memory.recognition_panels(stream),
+    }
+    yield from ((name, line_chart(panels)) for name, panels in small.items() if panels)
+    for name, panels in large.items():
+        if panels:
+            yield name, line_chart(panels, columns=2, size=WIDE)
+    maps = [(group.name, *embed(latents)) for group, latents in memory.group_latents(stream)[0]]
+    if maps:
+        yield "tsne", scatter_chart(maps)
+    for index, group in enumerate(stream.groups, start=1):
+        labels, blocks = memory.dream_blocks(
+            group.first, read_dreams(group.first)[0], most_sleeps=6
+        )
+        if blocks:
+            yield f"dreams-{index}-{file_name(group.algorithm)}", image_grid(blocks, labels)
+
+
+def _forward(stream: Stream) -> list[Group]:
+    """The groups without repeated tasks; those with them have a figure of their own."""
+    return [group for group in stream.sequential if not group.first.revise]
+
+
+def _average(stream: Stream) -> Panel:
+    title = ", ".join([stream.title, *sorted(stream.groups[0].shared)])
+    return replace(average_panel(_forward(stream), ltm=True), title=title)
+
+
+def file_name(name: str) -> str:
+    """A name that every file system accepts.
+
+    >>> file_name("../<mine>")
+    '_mine_'
+    """
+    return re.sub(r"[^\w-]+", "_", shorten(name, 40))

@@ -1,0 +1,281 @@
+"""Find and read run directories within limits. A bad run becomes a problem in one line, never an exception."""
+
+import json
+import math
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn import metrics
+from dgdmn.config.registry import AlgorithmInfo, algorithm_info
+from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.core.files import read_json
+from dgdmn.core.text import printable
+from dgdmn.records import RunRecord
+
+EXTRA = "extra.json"  # in a collected run: facts from the events and artifacts that were not kept
+LIMITS = {
+    "config.json": 1_000_000,
+    "summary.json": 1_000_000,
+    EXTRA: 4_000_000,
+    "accuracy.csv": 4_000_000,  # about 450 tasks
+    "accuracy_ltm.csv": 4_000_000,
+    "events.jsonl": 32_000_000,
+}
+"""Largest number of bytes read from each file; a larger file makes its directory a problem."""
+PHASES = ("learning", "sleep", "testing", "other")  # sleep: training of the long-term memory
+MOST_STEPS = 10_000  # largest step believed; a damaged event may state any number
+
+_PHASE_AFTER = {"task_began": "learning", "sleep_started": "sleep", "sleep_ended": "learning"}
+_PHASE_AFTER |= {"task_learned": "testing", "evaluated": "testing"}
+_PHASE_AFTER |= {"step_ended": "other", "resumed": "other"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A directory that could not be read, and the reason in one line."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One consolidation into the long-term memory (Algorithm 1)."""
+
+    step: int  # tasks learned, including those of this replay
+    new: int  # samples of the new tasks trained on
+    generated: int  # generated samples of the old tasks trained on
+    per_class: tuple[int, ...]  # generated samples of each class
+
+
+@dataclass
+class Timeline:
+    """What the events of a run say about time, sleeps and replays."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+    trained: tuple[float, ...] = ()  # seconds of learning and sleeping until each step ended
+    sleeps: tuple[int, ...] = ()  # steps after which the memory slept
+    replays: tuple[Replay, ...] = ()
+    recognized: tuple[Mapping[str, Any], ...] = ()  # events of recognition without task names
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run directory: what was run, its accuracy matrices and its numbers."""
+
+    record: RunRecord
+    name: str  # of the directory
+    key: str
+    stream: str
+    algorithm: str
+    preset: str
+    seed: int
+    evaluate_on: str
+    revise: tuple[int, ...]  # numbers, from 1, of the tasks repeated at the end
+    together: bool  # all tasks were learned at once
+    changes: dict[str, Any]  # options that differ from the preset
+    options: dict[str, Any]
+    classes: tuple[str, ...]
+    tasks: tuple[str, ...]  # the columns of the matrices
+    accuracy: NDArray[np.float64]  # A, (steps, tasks)
+    accuracy_ltm: NDArray[np.float64] | None  # the same for the long-term memory alone
+    columns: tuple[int, ...]  # the column that each row learned
+    complete: bool  # it ended and has a result
+    info: AlgorithmInfo  # traits of the algorithm
+    timeline: Timeline
+    extra: Mapping[str, Any]  # extra.json of a collected run, else empty
+    directory: Path
+    artifacts: tuple[str, ...]
+    machine: str  # times of two machines cannot be compared
+
+    @property
+    def acc(self) -> float:
+        """ACC; of the tasks seen so far if the run has not ended, NaN before the first row."""
+        return self.number("acc")
+
+    @property
+    def bwt(self) -> float:
+        """BWT; NaN if only one task was seen."""
+        return self.number("bwt")
+
+    @property
+    def memory_bytes(self) -> float:
+        """Bytes of the memory. NaN for old runs with a short-term memory, which did not count it."""
+        return self.number("memory_bytes")
+
+    def number(self, name: str) -> float:
+        """A number of the run: computed here, or of summary.json; NaN if there is none."""
+        known = self._numbers
+        return known[name] if name in known else _number(self.record.summary or {}, name, math.nan)
+
+    @cached_property
+    def _numbers(self) -> dict[str, float]:
+        summary, a, ltm = self.record.summary or {}, self.accuracy, self.accuracy_ltm
+        first = {column: row for row, column in reversed(list(enumerate(self.columns)))}
+        seen = list(range(len(self.tasks))) if self.complete else sorted(first)
+        wall = _number(summary, "train_seconds", math.nan)
+        counted = not self.info.short_term or "steps_trained" in summary
+        return {
+            "acc": metrics.acc(a[:, seen]) if len(a) else math.nan,
+            "bwt": metrics.bwt(a, self.columns) if len(a) else math.nan,
+            "acc_ltm": metrics.acc(ltm) if ltm is not None and len(ltm) else math.nan,
+            # mean accuracy on each task right after it was first learned
+            "learned": float(np.mean([a[r, c] for c, r in first.items()])) if first else math.nan,
+            # seconds of learning and sleeping: processor time if recorded, else wall clock
+            "trained_seconds": _number(summary, "train_cpu_seconds", wall),
+            "memory_bytes": _number(summary, "memory_bytes", math.nan) if counted else math.nan,
+            "peak_bytes": 1_048_576 * _number(summary, "peak_rss_mb", math.nan),
+        }
+
+
+def load_runs(paths: Iterable[Path]) -> tuple[list[Run], list[Problem]]:
+    """The runs in these directories, and a problem for each that cannot be read."""
+    runs, problems = [], []
+    for directory in find_directories(paths):
+        try:
+            runs.append(_read(directory))
+            continue
+        except DgdmnError as error:
+            reason = (
+                str(error).replace(f"{directory}/", "").replace(str(directory), "the directory")
+            )
+        except Exception as error:  # a directory may contain anything; a report must not fail
+            reason = f"not a run: {type(error).__name__}: {error}"
+        name = directory.resolve().name or directory
+        problems.append(Problem(printable(name), printable(reason.partition("\n")[0])))
+    return runs, problems
+
+
+def find_directories(paths: Iterable[Path]) -> list[Path]:
+    """Run directories: each path is one, or contains them; sorted, each once.
+
+    Every directory inside a directory of runs counts, so a broken run is reported and not skipped.
+    """
+    found: dict[Path, None] = {}
+    for path in map(Path, paths):
+        try:
+            children = sorted(p for p in path.iterdir() if p.is_dir() and p.name[0] != ".")
+        except OSError:
+            children = []  # reading the path itself gives the reason
+        found.update(dict.fromkeys([path] if is_run(path) else children or [path]))
+    return list(found)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory contains a file of a run."""
+    return any((path / name).exists() for name in LIMITS)
+
+
+def check_file(path: Path, limit: int) -> None:
+    """Refuse what is not a regular file or is larger than the limit."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise DgdmnError(f"{path.name} is not a file")  # reading a pipe would block
+    if status.st_size > limit:
+        raise DgdmnError(
+            f"{path.name} has {status.st_size:,} bytes; a report reads at most {limit:,}"
+        )
+
+
+def _read(directory: Path) -> Run:
+    for name, limit in LIMITS.items():
+        if (directory / name).exists():
+            check_file(directory / name, limit)
+    record = RunRecord.read(directory)
+    config, path = record.config, directory / EXTRA
+    extra = read_json(path) if path.exists() else {}
+    run = Run(
+        record=record,
+        name=printable(record.name),
+        key=printable(config.get("key")),
+        stream=printable(config.get("stream")) or "unnamed",
+        algorithm=(algorithm := printable(config.get("algorithm")) or "unnamed"),
+        preset=printable(config.get("preset")) or "unnamed",
+        seed=int(config.get("seed") or 0),
+        evaluate_on=printable(config.get("evaluate_on")) or "test",
+        revise=tuple(int(number) for number in config.get("revise") or ()),
+        together=config.get("together") is True,
+        changes=_mapping(config.get("changes")),
+        options=_mapping(config.get("options")),
+        classes=tuple(printable(label) for label in config.get("classes") or ()),
+        tasks=tuple(map(printable, record.task_names)),
+        accuracy=record.accuracy,
+        accuracy_ltm=record.accuracy_ltm,
+        columns=record.columns,
+        complete=record.complete and len(record.accuracy) > 0,
+        info=_info(algorithm),
+        timeline=read_timeline(record.events) if record.events else _collected_timeline(extra),
+        extra=extra,
+        directory=directory,
+        artifacts=record.artifacts,
+        machine=json.dumps(config.get("machine"), sort_keys=True),
+    )
+    run.number("acc")  # refuses values that are no accuracies
+    return run
+
+
+def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:
+    """Sum up the events of a run. Unknown events only take time."""
+    result, trained, sleeps, replays = Timeline(), dict[int, float](), list[int](), list[Replay]()
+    phase, last, step = "other", 0.0, 0
+    for event in events:
+        kind, now, spent = str(event.get("kind")), _number(event, "seconds"), phase
+        if kind in ("task_began", "resumed"):
+            spent = "other"
+        elif phase == "learning" and event.get("memory") == "ltm":
+            spent = (
+                "sleep"  # without a short-term memory, the long-term memory trains outside sleeps
+            )
+        result.seconds[spent] += max(0.0, now - last)
+        last = max(now, last)
+        if step:
+            trained[step] = result.seconds["learning"] + result.seconds["sleep"]
+        if kind == "task_began":
+            step = max(0, min(int(_number(event, "step")), MOST_STEPS))
+        elif kind == "sleep_ended":
+            sleeps.append(step)
+        elif kind == "replayed" and event.get("memory") == "ltm":
+            counts = event.get("dreamed")
+            per_class = [max(0, int(n)) for n in counts] if isinstance(counts, list) else []
+            new, generated = int(_number(event, "n_tasks")), int(_number(event, "n_gen"))
+            replays.append(Replay(step, new, generated, tuple(per_class)))
+        phase = _PHASE_AFTER.get(kind, phase)
+    result.trained = tuple(trained.get(n, math.nan) for n in range(1, max(trained, default=0) + 1))
+    result.sleeps, result.replays = tuple(sleeps), tuple(replays)
+    result.recognized = tuple(event for event in events if event.get("kind") == "recognized")
+    return result
+
+
+def _collected_timeline(extra: Mapping[str, Any]) -> Timeline:
+    events = _mapping(extra.get("recognized")).get("events") or ()
+    return Timeline(
+        {phase: _number(_mapping(extra.get("phases")), phase) for phase in PHASES},
+        tuple(math.nan if value is None else float(value) for value in extra.get("trained") or ()),
+        tuple(int(step) for step in extra.get("sleeps") or ()),
+        recognized=tuple(event for event in events if isinstance(event, Mapping)),
+    )
+
+
+def _info(algorithm: str) -> AlgorithmInfo:
+    try:
+        return algorithm_info(algorithm)
+    except UsageError:  # of another package
+        return AlgorithmInfo(algorithm, algorithm, "", "custom", "", "")
+
+
+def _number(values: Mapping[str, Any], name: str, default: float = 0.0) -> float:
+    value = values.get(name)
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e18 else default
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return (
+        {printable(key): item for key, item in value.items()} if isinstance(value, Mapping) else {}
+    )

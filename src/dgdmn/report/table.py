@@ -1,0 +1,223 @@
+"""Runs grouped by stream, setting and algorithm: means and standard errors over seeds, and curves."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn import metrics
+from dgdmn.config import resolve, to_dict
+from dgdmn.core.errors import UsageError
+from dgdmn.core.text import format_mean_sem, format_option, join_names
+from dgdmn.report.load import Run
+from dgdmn.report.style import Style, css_class, sort_key, stream_title, style_of
+
+MOST_LINES = 50  # tasks drawn as lines of their own; of more, this many are chosen evenly
+
+
+@dataclass(frozen=True)
+class Group:
+    """The seeds of one algorithm under one setting: a line in every chart and table."""
+
+    runs: tuple[Run, ...]  # by seed; at least one
+    shared: frozenset[str] = frozenset()  # parts of the setting that all groups of the stream have
+    variant: int = 0  # position among the groups of the same algorithm; decides the style
+
+    @property
+    def first(self) -> Run:
+        """The run with the lowest seed."""
+        return self.runs[0]
+
+    @property
+    def algorithm(self) -> str:
+        return self.first.algorithm
+
+    @property
+    def title(self) -> str:
+        return self.first.info.title
+
+    @property
+    def setting(self) -> str:
+        return ", ".join(setting(self.first))
+
+    @property
+    def name(self) -> str:
+        """Title and what distinguishes the group from others of the stream."""
+        different = ", ".join(part for part in setting(self.first) if part not in self.shared)
+        return f"{self.title} ({different})" if different else self.title
+
+    @property
+    def style(self) -> Style:
+        return style_of(self.algorithm, self.variant)
+
+    @property
+    def css(self) -> str:
+        return css_class(self.algorithm)
+
+    @property
+    def ended(self) -> tuple[Run, ...]:
+        """The runs that have a result."""
+        return tuple(run for run in self.runs if run.complete)
+
+    def values(self, number: str) -> list[float]:
+        """The finite values of a number over the runs that ended."""
+        return [value for run in self.ended if math.isfinite(value := run.number(number))]
+
+    def mean(self, number: str) -> float:
+        return mean(self.values(number))
+
+    def sem(self, number: str) -> float:
+        """The standard error of the mean; 0 for fewer than two seeds."""
+        values = self.values(number)
+        return metrics.standard_error(values) if len(values) > 1 else 0.0
+
+    def text(self, number: str) -> str:
+        """Mean and standard error as text."""
+        return format_mean_sem(self.values(number))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """All groups of one stream."""
+
+    name: str
+    groups: tuple[Group, ...]
+
+    @property
+    def title(self) -> str:
+        return stream_title(self.name)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(run for group in self.groups for run in group.runs)
+
+    @property
+    def settings(self) -> dict[str, list[Group]]:
+        """Groups by setting: those that can be compared directly."""
+        found: dict[str, list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(group.setting, []).append(group)
+        return found
+
+    @property
+    def sequential(self) -> list[Group]:
+        """Groups that learned one task after another and have at least one row."""
+        rows = {group: any(len(run.accuracy) for run in group.runs) for group in self.groups}
+        return [group for group in self.groups if rows[group] and not group.first.together]
+
+    @property
+    def n_tasks(self) -> int:
+        return max((len(group.first.tasks) for group in self.groups), default=1)
+
+
+def group_runs(runs: Sequence[Run]) -> tuple[Stream, ...]:
+    """Group runs by stream, then by setting, algorithm and tasks."""
+    names = dict.fromkeys(run.stream for run in runs)
+    return tuple(
+        Stream(name, _groups([run for run in runs if run.stream == name])) for name in names
+    )
+
+
+def _groups(runs: Sequence[Run]) -> tuple[Group, ...]:
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        # Tasks too: two streams of one name with different tasks share no axes.
+        found.setdefault(json.dumps([setting(run), run.algorithm, run.tasks]), []).append(run)
+    shared = frozenset.intersection(*(frozenset(setting(run)) for run in runs))
+    groups = [
+        Group(tuple(sorted(group, key=lambda run: run.seed)), shared) for group in found.values()
+    ]
+    groups.sort(key=lambda g: (len(setting(g.first)), g.setting, sort_key(g.algorithm)))
+    count: Counter[str] = Counter()
+    for place, group in enumerate(groups):
+        groups[place] = replace(group, variant=count[group.algorithm])
+        count[group.algorithm] += 1
+    return tuple(groups)
+
+
+def setting(run: Run) -> tuple[str, ...]:
+    """How a run was made, in words: preset, changed options, repeated tasks, evaluation."""
+    parts = [f"preset {run.preset}"]
+    parts += [
+        f"{name} {format_option(value)}" for name, value in sorted(changed_options(run).items())
+    ]
+    parts += [f"tasks {join_names(run.revise)} revised"] if run.revise else []
+    parts += ["all tasks together"] if run.together else []
+    parts += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
+    return tuple(parts)
+
+
+def changed_options(run: Run) -> dict[str, Any]:
+    """Options that differ from the preset: changed by the user, or because the preset changed since.
+
+    So runs under one preset name with different options are not taken for seeds of each other.
+    """
+    try:
+        preset = to_dict(resolve(run.preset, run.stream))
+    except UsageError:  # a stream or a preset of another package
+        return run.changes
+    since = {k: run.options[k] for k in preset if run.options.get(k, preset[k]) != preset[k]}
+    return {k: value for k, value in (run.changes | since).items() if not run.info.unused(k)}
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean of the finite values; NaN without any."""
+    known = [value for value in values if math.isfinite(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def mean_curve(curves: Sequence[Sequence[float] | NDArray[np.float64]]) -> tuple[float, ...]:
+    """The mean of several curves at each place, as long as the longest of them."""
+    length = max((len(curve) for curve in curves), default=0)
+    return tuple(mean([float(c[i]) for c in curves if i < len(c)]) for i in range(length))
+
+
+@dataclass(frozen=True)
+class TaskCurve:
+    """The accuracy on one task since it was first learned."""
+
+    task: str
+    column: int
+    steps: tuple[int, ...]  # tasks seen, from 1
+    values: tuple[float, ...]
+
+
+def task_curves(group: Group, *, ltm: bool = False) -> tuple[TaskCurve, ...]:
+    """Accuracy on each task after each task, the mean over seeds; `ltm`: of the long-term memory alone."""
+    found = [(run, run.accuracy_ltm if ltm else run.accuracy) for run in group.runs]
+    known = [(run, matrix) for run, matrix in found if matrix is not None and len(matrix)]
+    if not known:
+        return ()
+    longest = max((run for run, _ in known), key=lambda run: len(run.accuracy))
+    learned, curves = list(dict.fromkeys(longest.columns)), []
+    chosen = np.linspace(0, len(learned) - 1, min(len(learned), MOST_LINES)).round().astype(int)
+    for column in (learned[i] for i in chosen):
+        first = longest.columns.index(column)
+        values = mean_curve([matrix[first:, column] for _, matrix in known if len(matrix) > first])
+        steps = tuple(range(first + 1, first + 1 + len(values)))
+        curves.append(TaskCurve(longest.tasks[column], column, steps, values))
+    return tuple(curves)
+
+
+def has_ltm_curves(group: Group) -> bool:
+    """Whether the long-term memory alone ever predicts differently from the whole memory."""
+    return any(
+        run.accuracy_ltm is not None
+        and not np.array_equal(run.accuracy, run.accuracy_ltm, equal_nan=True)
+        for run in group.runs
+    )
+
+
+def average_curves(group: Group, *, last: int = 0, ltm: bool = False) -> list[NDArray[np.float64]]:
+    """For each seed, mean accuracy on the tasks seen after each task, or on the `last` tasks seen."""
+    found = [(run, run.accuracy_ltm if ltm else run.accuracy) for run in group.runs]
+    return [
+        metrics.last_k(matrix, last or len(run.tasks), run.columns)
+        for run, matrix in found
+        if matrix is not None and len(matrix)
+    ]

@@ -1,0 +1,1 @@
+"""`dgdmn watch`: a page on this machine that follows runs."""

@@ -1,0 +1,207 @@
+"""`dgdmn watch`: a web server for this machine alone, with a few fixed routes, read-only.
+
+Any page in a browser can send requests to 127.0.0.1. So only our own host names are answered (a foreign name
+that resolves to 127.0.0.1 is refused), nothing can be changed, and other pages can neither frame nor read the
+answers. A path is looked up, never joined to a directory.
+"""
+
+import json
+import re
+import socketserver
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from importlib.resources import files
+from pathlib import Path
+
+from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.report.artifacts import dreams_png, newest_dreams
+from dgdmn.report.load import load_runs
+from dgdmn.report.page import content_policy, render
+from dgdmn.service.status import run_id, run_stamp, summarize, watched_runs
+
+HOST = "127.0.0.1"
+FIRST = 2.0  # seconds to wait for the first report before an empty page is shown
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": f"{content_policy(live=True)}; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+Draw = Callable[[Sequence[Path]], str]
+Headers = Mapping[str, str]
+
+
+def draw_report(directories: Sequence[Path]) -> str:
+    """The page that follows these runs."""
+    return render(*load_runs(directories), live=True)
+
+
+class Site:
+    """What can be asked for. One thread draws the report when runs changed and somebody asked; nobody waits."""
+
+    def __init__(self, paths: Sequence[Path], draw: Draw, pause: float) -> None:
+        self._paths, self._draw, self._pause = paths, draw, pause
+        self._empty, self._html = draw([]), ""
+        self._version = int(time.time())  # a browser may still show a page of an earlier server
+        self._problem = ""
+        self._asked, self._drawn, self._closed = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+        )
+        self._lock = threading.Lock()
+        threading.Thread(target=self._draw_changes, daemon=True, name="report").start()
+
+    def page(self) -> bytes:
+        """The newest report; an empty page if the first one takes long."""
+        self._asked.set()
+        self._drawn.wait(FIRST)
+        with self._lock:
+            html, version = self._html or self._empty, self._version
+        return html.replace(
+            '<main id="report"', f'<main id="report" data-version="{version}"', 1
+        ).encode()
+
+    def state(self) -> bytes:
+        """The state of every run as JSON."""
+        self._asked.set()
+        with self._lock:
+            drawn = {"version": self._version, "problem": self._problem}
+        state = drawn | summarize(watched_runs(self._paths), time.time())
+        return json.dumps(state, ensure_ascii=False).encode(errors="replace")
+
+    def dreams(self, wanted: str) -> bytes | None:
+        """The newest dreams of a run as PNG; None if there are none."""
+        for directory in watched_runs(self._paths):
+            if run_id(directory) == wanted and (path := newest_dreams(directory)):
+                return dreams_png(path)
+        return None
+
+    def close(self) -> None:
+        """Stop drawing."""
+        self._closed.set()
+        self._asked.set()
+
+    def _draw_changes(self) -> None:
+        seen: dict[Path, object] | None = None
+        while not self._closed.is_set():
+            self._asked.wait()
+            self._asked.clear()
+            began, html, problem = time.monotonic(), self._html, ""
+            try:
+                stamps: dict[Path, object] = {p: run_stamp(p) for p in watched_runs(self._paths)}
+                if stamps == seen:
+                    continue
+                seen, html = stamps, self._draw(list(stamps))
+            except Exception as error:  # the runs continue, and so does the page
+                problem = f"the report could not be drawn: {type(error).__name__}: {error}"
+            with self._lock:
+                self._version += html != self._html
+                self._html, self._problem = html, problem
+            self._drawn.set()
+            self._closed.wait(max(self._pause, 4 * (time.monotonic() - began)))
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Listens on loopback. `serve_forever` answers, `address` is where."""
+
+    daemon_threads = allow_reuse_address = True
+
+    def __init__(
+        self, paths: Sequence[Path], port: int, draw: Draw = draw_report, pause: float = 1.0
+    ) -> None:
+        if not 0 <= port <= 65535:
+            raise UsageError(f"port is {port}; choose 1024 to 65535, or 0 for any free one")
+        try:
+            super().__init__((HOST, port), Handler)
+        except OSError as error:
+            reason = f"{error.strerror}; choose another with --port, 0 for any"
+            raise DgdmnError(f"cannot listen on port {port}: {reason}") from error
+        self.port = int(self.server_address[1])
+        self.address = f"http://{HOST}:{self.port}/"
+        self.hosts = {f"{HOST}:{self.port}", f"localhost:{self.port}"}
+        self.hosts |= {HOST, "localhost"} if self.port == 80 else set()
+        self.script = (files("dgdmn.service") / "live.js").read_bytes()
+        self.site = Site([Path(path) for path in paths], draw, pause)
+
+    def server_close(self) -> None:
+        """Release the port and stop drawing."""
+        super().server_close()
+        if hasattr(self, "site"):
+            self.site.close()
+
+    def handle_error(self, *_: object) -> None:
+        """Print one line; a browser that closed its connection is no error."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            sys.stderr.write(f"dgdmn: a request failed: {type(error).__name__}: {error}\n")
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers GET and HEAD on the fixed routes."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    wbufsize = 1 << 16  # headers and content leave in one packet
+    disable_nagle_algorithm = True
+
+    def parse_request(self) -> bool:
+        """Refuse other hosts and methods before anything else."""
+        if not super().parse_request():
+            return False
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1 or hosts[0].lower() not in self.server.hosts:
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+        elif self.command not in ("GET", "HEAD"):
+            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+        else:
+            return True
+        return False
+
+    def do_GET(self) -> None:
+        """Look the path up."""
+        path, site = self.path.partition("?")[0], self.server.site
+        dreams = re.fullmatch(r"/dreams/([0-9a-f]{16})\.png", path)
+        if path in ("/", "/report"):
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", site.page())
+        elif path == "/state":
+            self._send(HTTPStatus.OK, "application/json", site.state())
+        elif path == "/live.js":
+            self._send(HTTPStatus.OK, "text/javascript; charset=utf-8", self.server.script)
+        elif path == "/favicon.ico":
+            self._send(HTTPStatus.NO_CONTENT)
+        elif dreams and (png := site.dreams(dreams[1])):
+            self._send(HTTPStatus.OK, "image/png", png)
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def send_error(self, code: int, *_: object, **__: object) -> None:
+        """Refuse in one line and close the connection."""
+        status = HTTPStatus(code)
+        self.close_connection = True
+        headers = {"Connection": "close", "Allow": "GET, HEAD"}
+        self._send(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode(), headers)
+
+    def _send(self, status: int, kind: str = "", content: bytes = b"", more: Headers = {}) -> None:  # noqa: B006
+        self.send_response(status)
+        own = {"Content-Type": kind, "Content-Length": str(len(content))} if kind else {}
+        for name, value in {**HEADERS, **own, **more}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if getattr(self, "command", "") != "HEAD":
+            self.wfile.write(content)
+
+    def version_string(self) -> str:
+        return "dgdmn"
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: a page that polls would fill the terminal."""

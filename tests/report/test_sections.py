@@ -1,0 +1,227 @@
+"""What the sections say: floor, ceiling and verdict, effect of options, commands, cost."""
+
+import math
+import shlex
+
+import numpy as np
+import pytest
+
+from dgdmn.report.sections import curves as section
+from dgdmn.report.sections.configuration import configuration, run_command
+from dgdmn.report.sections.curves import cost_section, curves, heatmaps, replay_panel, time_panel
+from dgdmn.report.sections.memory import recognition_panels
+from dgdmn.report.sections.result import ablations, find_bounds, judge, result_tables
+from dgdmn.report.table import group_runs
+
+FORGETS, KEEPS, HALF = [[1, 0], [0, 1]], [[1, 0], [0.98, 1]], [[1, 0], [0.5, 0.8]]
+
+
+def stream_of(*runs):
+    (stream,) = group_runs(runs)
+    return stream
+
+
+def verdicts(*runs):
+    stream = stream_of(*runs)
+    return {
+        group.name: verdict for table in result_tables(stream) for group, verdict in table["lines"]
+    }
+
+
+def test_floor_and_ceiling_of_the_same_setting(matrix_run):
+    stream = stream_of(
+        matrix_run("nn", 0, FORGETS), matrix_run("dgdmn", 0, HALF), matrix_run("joint", 0, KEEPS)
+    )
+    floor, ceiling = find_bounds(stream, stream.groups)
+    assert floor == (0.5, "NN, run here")
+    assert ceiling == (pytest.approx(0.99), "Joint, run here")
+
+
+def test_without_them_floor_is_one_task_and_ceiling_no_error(matrix_run):
+    stream = stream_of(matrix_run("dgdmn", 0, HALF))
+    assert find_bounds(stream, stream.groups) == (
+        (0.5, "1/2: one of 2 tasks known"),
+        (1.0, "no errors; joint training was not run"),
+    )
+
+
+def test_bounds_of_another_preset_stand_in_but_not_of_other_data(matrix_run):
+    ours = matrix_run("dgdmn", 0, HALF, preset="deep", changes={"n_stm": 5})
+    stream = stream_of(
+        ours, matrix_run("nn", 0, FORGETS), matrix_run("joint", 0, KEEPS, evaluate_on="validation")
+    )
+    (group,) = [group for group in stream.groups if group.algorithm == "dgdmn"]
+    floor, ceiling = find_bounds(stream, [group])
+    assert floor[1] == "NN (preset paper), run here", (
+        "it has no short-term memory, so n_stm means nothing"
+    )
+    assert ceiling[0] == 1.0
+    other = stream_of(
+        matrix_run("dgdmn", 0, HALF, changes={"samples_per_task": 5}), matrix_run("nn", 0, FORGETS)
+    )
+    assert find_bounds(other, other.groups[1:])[0][1].startswith("1/2")
+
+
+def test_a_network_trained_together_is_no_floor(matrix_run):
+    stream = stream_of(
+        matrix_run("nn", 0, KEEPS, together=True), matrix_run("dgr", 0, KEEPS, together=True)
+    )
+    assert find_bounds(stream, stream.groups)[0][1].startswith("1/2")
+
+
+def test_what_results_mean(matrix_run):
+    found = verdicts(
+        matrix_run("nn", 0, [[1, 0], [0.1, 1]]),
+        matrix_run("ewc", 0, FORGETS),
+        matrix_run("dgdmn", 0, HALF),
+        matrix_run("dgr", 0, KEEPS),
+        matrix_run("si", 0, [[0.3, 0], [0.3, 0.3]]),
+        matrix_run("lwf", 0, [[1, 0], [0.04, 1]]),
+        matrix_run("joint", 0, KEEPS),
+    )
+    assert found["NN"] == "The floor: a plain network trained in sequence."
+    assert found["EWC"].startswith("The class-incremental floor (1/2)")
+    assert found["DGDMN"] == "23 % of the way from floor to ceiling."
+    assert found["DGR"] == "As good as training on all tasks together."
+    assert found["SI"].startswith("It hardly learns (.30 right after a task)")
+    assert found["LwF"] == "No better than the floor."
+    assert found["Joint"].startswith("The ceiling")
+
+
+def test_a_prior_may_exceed_the_ceiling(matrix_run):
+    options = {"predict_with": "learner+prior"}
+    runs = [matrix_run("dgdmn", 0, KEEPS, options=options), matrix_run("joint", 0, HALF)]
+    assert verdicts(*runs)["DGDMN"].startswith("Above joint training of a learner alone")
+    (table,) = result_tables(stream_of(*runs))
+    assert "a memory whose prior predicts too may exceed it" in table["ceiling"][1]
+
+
+def test_runs_that_have_not_ended(make):
+    stream = stream_of(make("a", steps=2), make("b", algorithm="nn", steps=0))
+    said = {group.title: judge(group, 0.1, 1.0) for group in stream.groups}
+    assert said["DGDMN"].startswith("Not finished: .")
+    assert said["DGDMN"].endswith("on the 2 of 4 tasks seen so far.")
+    assert said["NN"] == "No task has been tested yet."
+
+
+def test_all_tasks_together(matrix_run):
+    assert verdicts(matrix_run("dgr", 0, [[0.9, 0.9]], together=True))["DGR"].startswith(
+        "All tasks were learned at once"
+    )
+
+
+def test_equal_bounds(matrix_run):
+    runs = [matrix_run(name, 0, KEEPS) for name in ("nn", "ewc", "joint")]
+    assert verdicts(*runs)["EWC"].startswith("Floor and ceiling are equal")
+
+
+def options(**changed):
+    return {"options": {"kappa": 0, "n_stm": 2, **changed}, "changes": changed}
+
+
+def test_the_effect_of_an_option_is_paired_by_seed(matrix_run):
+    base = [
+        matrix_run("dgdmn", seed, [[1, 0], [0, acc]], **options())
+        for seed, acc in ((0, 0.6), (1, 0.8))
+    ]
+    changed = [
+        matrix_run(
+            "dgdmn", seed, [[1, 0], [0, acc]], **options(kappa=1), summary={"memory_bytes": 2e6}
+        )
+        for seed, acc in ((0, 0.4), (1, 0.4), (2, 0.9))
+    ]
+    better = matrix_run("dgdmn", 0, [[1, 0], [0.4, 0.6]], **options(n_stm=5))
+    two = matrix_run("dgdmn", 0, HALF, **options(n_stm=5, kappa=1))
+    worst, best = ablations(stream_of(*base, *changed, better, two))
+    assert (worst["option"], worst["change"], worst["seeds"]) == ("kappa", "0 → 1", 2)
+    assert worst["difference"] == "−.150 ± .050"
+    assert worst["memory"] == [1e6, 2e6]
+    assert (best["option"], best["difference"]) == ("n_stm", "+.200")
+
+
+def test_times_of_two_machines_are_not_compared(matrix_run):
+    base = matrix_run("dgdmn", 0, HALF, machine={"cores": 2}, **options())
+    changed = matrix_run("dgdmn", 0, HALF, machine={"cores": 4}, **options(kappa=1))
+    (line,) = ablations(stream_of(base, changed))
+    assert all(map(math.isnan, line["seconds"]))
+
+
+def test_an_option_that_changed_with_the_version_is_no_ablation(matrix_run):
+    base = matrix_run("dgdmn", 0, HALF, **options())
+    changed = matrix_run("dgdmn", 0, HALF, options={"kappa": 1, "n_stm": 7}, changes={"kappa": 1})
+    assert ablations(stream_of(base, changed)) == []
+
+
+def test_commands_repeat_a_run(make):
+    run = make(
+        "a",
+        stream="my stream",
+        algorithm="ewc",
+        revise=[1, 2],
+        together=True,
+        evaluate_on="validation",
+        device="cuda:0",
+        changes={"ewc_coefficient": 5.0, "learner_layers": [8, 8]},
+    )
+    words = shlex.split(run_command(run))
+    assert words == shlex.split(
+        "dgdmn run 'my stream' --algorithm ewc --preset paper --seed 0 --ewc-coefficient 5.0 --learner-layers 8 8"
+        " --revise 1 2 --together --evaluate-on validation --device cuda:0"
+    )
+
+
+def test_differences_between_runs(make):
+    runs = [
+        make("a", seed=0, options={"kappa": 0.1}, note="x"),
+        make("b", seed=1, options={"kappa": 0.2}, note="x"),
+    ]
+    data = configuration(stream_of(*runs))
+    assert data["different"] == ["seed", "kappa"]
+    assert data["rows"] == [("a", ["0", "0.1"]), ("b", ["1", "0.2"])]
+    assert ("machine.cores", "2") in data["shared"]
+    assert data["notes"] == ["x"]
+
+
+def test_cost_adds_up(make):
+    data = cost_section(stream_of(make("a"), make("b", algorithm="nn")))
+    (nn, ours) = data["lines"]
+    assert ours["total"] == 34.0
+    assert ours["phases"] == [16.0, 6.0, 8.0, 4.0]
+    phase, start, width = ours["bar"][-1]
+    assert phase == "other"
+    assert start + width == pytest.approx(1.0), "the longest bar is full"
+    assert nn["total"] == 28.0
+
+
+def test_time_and_replay_charts(make):
+    stream = stream_of(make("a", options={"n_max": 500}))
+    (line,) = time_panel(stream).lines
+    assert list(line.y) == [4.0, 11.0, 15.0, 22.0]
+    panel = replay_panel(stream)
+    assert (list(panel.lines[0].x), list(panel.lines[0].y)) == ([2, 4], [400.0, 600.0])
+    assert panel.level == (500.0, "N_max")
+    assert curves(stream)["has_sleeps"]
+    assert curves(stream)["has_ltm"]
+
+
+def test_long_times_are_in_hours(matrix_run, monkeypatch):
+    run = matrix_run("nn", 0, FORGETS)
+    run.timeline.trained = (7200.0, 36000.0)
+    panel = time_panel(stream_of(run))
+    assert (panel.y_label, list(panel.lines[0].y)) == ("hours", [2.0, 10.0])
+
+
+def test_many_matrices_show_the_lowest_seeds(matrix_run, monkeypatch):
+    runs = [matrix_run("nn", seed, np.eye(6)) for seed in range(3)]
+    assert len(heatmaps(stream_of(*runs))) == 3
+    monkeypatch.setattr(section, "MOST_CELLS_IN_ALL", 100)
+    assert len(heatmaps(stream_of(*runs))) == 1
+
+
+def test_recognition_against_gamma(make):
+    (panel,) = recognition_panels(
+        stream_of(make("a", algorithm="dgdmn-recog", options={"gamma": 1.5}))
+    )
+    assert [line.y[0] for line in panel.lines] == [1.0, 2.0, 3.0, 4.0]
+    assert panel.level == (1.5, "γ")
+    assert panel.log

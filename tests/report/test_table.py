@@ -1,0 +1,125 @@
+"""Groups over seeds, their names and numbers, and curves."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dgdmn import metrics
+from dgdmn.config import resolve, to_dict
+from dgdmn.report.table import (
+    average_curves,
+    group_runs,
+    has_ltm_curves,
+    mean_curve,
+    setting,
+    task_curves,
+)
+
+
+def names(runs):
+    return [group.name for stream in group_runs(runs) for group in stream.groups]
+
+
+def test_seeds_of_one_setting_are_a_group(matrix_run):
+    runs = [matrix_run("nn", seed, [[1, 0], [0, acc]]) for seed, acc in ((1, 0.8), (0, 0.6))]
+    ((group,),) = [stream.groups for stream in group_runs(runs)]
+    assert [run.seed for run in group.runs] == [0, 1]
+    assert group.mean("acc") == pytest.approx(0.35)
+    assert group.sem("acc") == pytest.approx(metrics.standard_error([0.3, 0.4]))
+    assert group.text("acc") == ".350 ± .050"
+    assert group.text("bwt") == "−1.000 ± .000"
+    assert group.text("nothing") == "–"
+
+
+def test_names_tell_what_differs_and_no_more(matrix_run):
+    a = np.eye(2)
+    same = [matrix_run("nn", 0, a), matrix_run("dgdmn", 0, a)]
+    assert names(same) == ["NN", "DGDMN"]
+    other = [
+        *same,
+        matrix_run("dgdmn", 0, a, preset="deep"),
+        matrix_run("mine", 0, a, together=True),
+    ]
+    assert names(other) == [
+        "DGDMN (preset deep)",
+        "NN (preset paper)",
+        "DGDMN (preset paper)",
+        "mine (preset paper, all tasks together)",
+    ]
+
+
+def test_every_part_of_a_setting_separates(matrix_run):
+    a = np.eye(2)
+    ways = [
+        {},
+        {"revise": [1, 2]},
+        {"together": True},
+        {"evaluate_on": "validation"},
+        {"changes": {"kappa": 0.5}},
+    ]
+    runs = [matrix_run("dgdmn", 0, a, **way) for way in ways]
+    assert len(set(names(runs))) == len(runs)
+    assert setting(runs[1]) == ("preset paper", "tasks 1, 2 revised")
+    assert setting(runs[4]) == ("preset paper", "kappa 0.5")
+    runs = [matrix_run("dgdmn", 0, a), matrix_run("dgdmn", 0, np.eye(3))]
+    assert len(names(runs)) == 2, "other tasks share no axes"
+
+
+def test_a_preset_that_changed_since_separates(matrix_run):
+    now = to_dict(resolve("paper", "digits"))
+    then = {**now, "kappa": 0.25, "n_stm": 7}
+    runs = [
+        matrix_run(name, seed, np.eye(2), stream="digits", options=options)
+        for name in ("dgdmn", "nn")
+        for seed, options in ((0, now), (1, then))
+    ]
+    assert names(runs) == ["NN", "DGDMN", "NN (kappa 0.25)", "DGDMN (kappa 0.25, n_stm 7)"], (
+        "NN has no STM"
+    )
+
+
+def test_variants_of_an_algorithm_look_different(matrix_run):
+    runs = [matrix_run("dgdmn", 0, np.eye(2), changes={"kappa": k / 10}) for k in range(4)]
+    ((stream),) = group_runs(runs)
+    assert len({(group.style.marker, group.style.color) for group in stream.groups}) == 4
+
+
+def test_only_runs_that_ended_count(make):
+    ((stream),) = group_runs(
+        [make("a", algorithm="nn"), make("b", algorithm="nn", seed=1, steps=2)]
+    )
+    (group,) = stream.groups
+    assert len(group.ended) == 1
+    assert len(group.values("acc")) == 1
+
+
+def test_curves_of_tasks_start_where_they_are_learned(matrix_run):
+    runs = [matrix_run("nn", seed, [[1, 0], [x, 1]]) for seed, x in ((0, 0.2), (1, 0.4))]
+    ((stream),) = group_runs(runs)
+    first, second = task_curves(stream.groups[0])
+    assert (first.task, first.steps, second.steps) == ("t0", (1, 2), (2,))
+    assert first.values == pytest.approx((1, 0.3))
+    assert mean_curve(average_curves(stream.groups[0])) == pytest.approx((1, 0.65))
+    assert task_curves(stream.groups[0], ltm=True) == ()
+    assert not has_ltm_curves(stream.groups[0])
+
+
+def test_a_repeated_task_is_one_curve(make):
+    ((stream),) = group_runs([make("a", revise=[1])])
+    curves = task_curves(stream.groups[0])
+    assert [curve.steps[0] for curve in curves] == [1, 2, 3, 4]
+    assert curves[0].steps[-1] == 5
+    assert has_ltm_curves(stream.groups[0])
+
+
+def test_many_tasks_are_chosen_evenly(matrix_run):
+    ((stream),) = group_runs([matrix_run("nn", 0, np.eye(70))])
+    curves = task_curves(stream.groups[0])
+    assert (len(curves), curves[0].column, curves[-1].column) == (50, 0, 69)
+
+
+def test_the_mean_of_curves_of_different_length():
+    assert mean_curve([[1, 2, 3], [3, 4]]) == (2, 3, 3)
+    assert mean_curve([]) == ()
+    assert math.isnan(mean_curve([[math.nan]])[0])
