@@ -9,7 +9,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_source_distribution_has_what_its_makefile_and_tests_need(tmp_path):
-    results = {str(path.relative_to(ROOT)) for path in (ROOT / "results").rglob("*") if path.is_file()}
+    results = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "results").rglob("*") if path.is_file()
+    }
     built = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
     subprocess.run(built, cwd=ROOT, check=True, capture_output=True)
     (archive,) = tmp_path.glob("*.tar.gz")

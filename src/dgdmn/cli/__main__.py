@@ -1,6 +1,6 @@
-"""`python -m dgdmn.cli` is `dgdmn`."""
+"""`python -m dgdmn.cli` does the same as `dgdmn`."""
 
-from dgdmn.cli import main
+from dgdmn.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -1,263 +1,128 @@
-"""`dgdmn run`: learn a stream with one or more algorithms and seeds, side by side on the cores."""
+"""`dgdmn run` and `dgdmn resume`: learn streams with algorithms and seeds, and show the results."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
-import os
+import json
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import tyro
-
-from dgdmn.algorithms import check_name
-from dgdmn.cli.configuration import configuration
-from dgdmn.errors import DataError, UsageError, suggestion
-from dgdmn.presets import PAPER, Preset, preset
-
-if TYPE_CHECKING:  # numpy and rich wait until the arguments are parsed, so that --help is quick
-    from dgdmn.experiments.spec import RunSpec
-    from dgdmn.experiments.sweep import Failure
-
-
-Arguments = TypeVar("Arguments")
+from dgdmn.cli.data import fetch_with_bars
+from dgdmn.cli.options import split_algorithm
+from dgdmn.cli.progress import print_results, show_progress
+from dgdmn.config import PAPER, field_docs, override, resolve, sources_of, to_dict
+from dgdmn.config.registry import algorithm_info, stream_info
+from dgdmn.core.errors import DataError, UsageError
+from dgdmn.records import RunRecord
+from dgdmn.report import write_report
+from dgdmn.runs.environment import available_cores, default_threads
+from dgdmn.runs.executor import Failure, run_all
+from dgdmn.runs.spec import RunSpec, find_run
+from dgdmn.streams.fetch import verify
 
 
-@dataclass(frozen=True)
-class Run:
-    """Learn a stream of tasks one at a time; test on all of them after each; record everything."""
-
-    dataset: tyro.conf.Positional[str]
-    """digits, tdigits, permnist, shapes, hindi, split-digits or embedded."""
-    options: Annotated[Preset, tyro.conf.arg(name="")]
-    algorithm: tuple[str, ...] = ("dgdmn",)
-    """One or more of them, `dgdmn algorithms` lists them; `dgdmn:best` has a preset of its own."""
-    preset: str = "paper"
-    """Of the others: `paper` (appendix B), `best` (ours, beyond it) or `quick` (in under a minute)."""
-    seed: tuple[int, ...] = (0,)
-    """One or more seeds; each gives a run of its own."""
-    out: Path = Path("runs")
-    """Where the run directories go."""
-    evaluate_on: Literal["test", "validation"] = "test"
-    """`validation` tests on a tenth cut from the training data, so that nobody tunes on the test set."""
-    revise: tuple[int, ...] = ()
-    """Tasks, counted from 1, that come once more at the end, as `--revise 1 6` in appendix A."""
-    together: bool = False
-    """All tasks at once, as one: the paper's joint training of a memory."""
-    jobs: int = 0
-    """Runs at a time; 0: as many as there are cores."""
-    threads: int = 0
-    """torch threads of each run; 0: the cores shared among the runs."""
-    device: str = "cpu"
-    """`cpu`, or `cuda` where there is one."""
-    fallback: Literal["embedded", "none"] = "none"
-    """Use the embedded digits, and say so, where the dataset can be found nowhere."""
-    show_config: bool = False
-    """Print what would run, and stop."""
-    words: Annotated[tuple[str, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
-    """What was typed: read again over each preset, so that only what was given changes its values."""
-
-
-def main(arguments: list[str], debug: bool = False) -> int:
-    """Parse, run, show the results."""
-    args = _parse(arguments)
-    _check(args)
-    if args.show_config:
-        sys.stdout.write(configuration(_specs(args)))
-        return 0
-    from dgdmn.cli.display import Display, print_results
-    from dgdmn.experiments.spec import recorded
-    from dgdmn.experiments.sweep import run_all
-
-    args = _with_data(args)
-    specs = _specs(args)
-    before = {
-        spec: float((record.summary or {})["seconds"])
-        for spec in specs
-        if (record := recorded(spec, args.out)) and record.complete
-    }
-    unfinished, jobs = [spec for spec in specs if spec not in before], _jobs(args)
-    with Display(args.out, unfinished, jobs, before) as display:
-        failures = run_all(ordered(unfinished, jobs), args.out, jobs, display.look)
-    failed = {failure.run for failure in failures}
-    done = [spec for spec in specs if spec.name not in failed]
-    print_results(args.out, done)
-    _write_report(args.out, done)
-    return report(failures, debug)
-
-
-def _write_report(out: Path, specs: list[RunSpec]) -> None:
-    """One page on these runs, without figures as files, which take longer; `dgdmn report` makes those."""
-    from dgdmn.report import write_report
-
-    if specs:
-        write_report([out / spec.name for spec in specs], out / "report.html", None)
-        sys.stdout.write(f"to look at: {out / 'report.html'}\n")
-
-
-def _parse(arguments: list[str]) -> Run:
-    """The defaults in the help are those of the dataset and the preset, so these are guessed first."""
-    dataset = next((word for word in arguments if word in PAPER), "digits")
-    args = _parsed(arguments, dataset, _value_of("--preset", arguments) or "paper")
-    return replace(args, words=tuple(arguments))
-
-
-def _parsed(arguments: Sequence[str], dataset: str, name: str) -> Run:
-    default = Run(dataset=tyro.MISSING, options=preset(name, dataset), preset=name)
-    return parse(Run, list(arguments), "dgdmn run", default=default)
-
-
-def _options(args: Run, name: str) -> Preset:
-    """That preset's values for the dataset, but for those given on the command line."""
-    return _parsed(args.words, args.dataset, name).options
-
-
-def parse(kind: type[Arguments], arguments: list[str], program: str, **options: Any) -> Arguments:
-    """A verb's arguments; a mistake is a sentence, not tyro's box."""
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            parsed: Arguments = tyro.cli(
-                kind,
-                args=arguments,
-                prog=program,
-                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
-                **options,
-            )
-            return parsed
-    except SystemExit as error:
-        if not error.code:
-            raise
-        raise UsageError(_in_one_line(complaint.getvalue(), arguments, program)) from error
-
-
-def _in_one_line(box: str, arguments: list[str], program: str) -> str:
-    """tyro's complaint without its frame: what is wrong, and what is expected or was perhaps meant."""
-    lines = [line.strip(" │╭╰╮╯─") for line in box.splitlines()][1:]  # the first is the title
-    texts = itertools.groupby(lines, lambda line: line.strip("-") != "")  # without UTF-8 a rule is of dashes
-    parts = [list(part) for text, part in texts if text]
-    what = " ".join(parts[0]).rstrip(" .:") if parts else "wrong usage"
-    below = list(itertools.chain(*parts[1:]))
-    if "Argument helptext:" in below:  # of the option whose value is wrong
-        hint = f" (expected {below[below.index('Argument helptext:') + 1]})"
-    else:
-        options = dict.fromkeys(line.split()[0] for line in below if line.startswith("--"))
-        meant = [option for option in options if option not in arguments]
-        hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
-    return f"{what}{hint}; {program} --help lists the options"
-
-
-def _value_of(flag: str, arguments: list[str]) -> str | None:
-    for word, following in itertools.pairwise([*arguments, ""]):
-        if word == flag:
-            return following
-        if word.startswith(f"{flag}="):
-            return word.split("=", 1)[1]
-    return None
-
-
-def _check(args: Run) -> None:
-    if args.dataset not in PAPER:
-        raise UsageError(
-            f"no dataset {args.dataset!r}{suggestion(args.dataset, PAPER)}; there are {', '.join(PAPER)}"
-        )
-    for name, values in (("algorithm", args.algorithm), ("seed", args.seed)):
-        if not values:
-            raise UsageError(f"--{name} needs at least one value")
-    for name, value in (
-        ("jobs", args.jobs),
-        ("threads", args.threads),
-        *(("seed", seed) for seed in args.seed),
-    ):
-        if value < 0:
-            raise UsageError(f"{name} is {value}; it must be at least 0")
+def run(args: Namespace) -> int:
+    """Learn a stream, record it, and print the results."""
+    stream_info(args.stream)
     if args.out.exists() and not args.out.is_dir():
         raise UsageError(f"--out {args.out} is a file; name a directory")
-    _specs(args)  # a run refuses what cannot go together, here before its data is fetched
-
-
-def _with_data(args: Run) -> Run:
-    """Fetch what is missing; else fall back to the embedded digits if that was asked for."""
-    from dgdmn.cli.data import fetch_with_bar
-    from dgdmn.streams import sources
-
-    if all(verdict.ok for verdict in sources.verify(args.dataset)):
-        return args
-    try:
-        fetch_with_bar(args.dataset)
-    except DataError as error:
-        if args.fallback == "none":
-            raise
-        reason = str(error).split(";")[0]
-        sys.stderr.write(
-            f"{reason}: running on the embedded digits instead (dgdmn data fetch {args.dataset} says more)\n"
-        )
-        return replace(args, dataset="embedded")
-    return args
-
-
-def _entries(args: Run) -> list[tuple[str, str]]:
-    """Each algorithm with its preset: the one behind its colon, else that of `--preset`."""
-    entries = []
-    for word in args.algorithm:
-        name, colon, own = word.partition(":")
-        check_name(name)
-        entries.append((name, own if colon else args.preset))
-    return list(dict.fromkeys(entries))
-
-
-def _specs(args: Run) -> list[RunSpec]:
-    from dgdmn.experiments.spec import RunSpec
-
-    entries, seeds = _entries(args), dict.fromkeys(args.seed)
-    options = {name: _options(args, name) for _, name in entries}
-    threads = args.threads or max(1, cores() // min(_jobs(args), len(entries) * len(seeds)))
-    return [
-        RunSpec(
-            args.dataset,
-            algorithm,
-            name,
-            options[name],
-            seed,
-            args.evaluate_on,
-            args.revise,
-            args.together,
-            args.device,
-            threads,
-        )
-        for seed in seeds
-        for algorithm, name in entries
-    ]
-
-
-def _jobs(args: Run) -> int:
-    return args.jobs or cores()
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
-def ordered(specs: list[RunSpec], jobs: int) -> list[RunSpec]:
-    """The longest first, where some must wait."""
-    if len(specs) <= jobs:
-        return specs
-    from dgdmn.experiments.forecast import longest_first
-
-    return longest_first(specs)
-
-
-def report(failures: list[Failure], debug: bool) -> int:
-    """One line for each run that failed, and the exit code."""
-    for failure in failures:
-        sys.stderr.write(f"dgdmn: {failure.run} failed: {failure.message}\n")
-        if debug:
-            sys.stderr.write(failure.trace)
-    if not failures:
+    specs = make_specs(args)
+    if args.show_config:
+        sys.stdout.write(_toml(specs))
         return 0
-    return 2 if all(failure.usage for failure in failures) else 1
+    args.stream = _stream_with_data(args.stream, args.fallback)
+    records, failures = _execute(make_specs(args), args.out, args.jobs)
+    if records:
+        page = args.out / "report.html"
+        write_report([record.directory for record in records], page)
+        sys.stdout.write(f"report: {page}\n")
+    return _exit_code(failures, args.debug)
+
+
+def resume(args: Namespace) -> int:
+    """Continue runs from their last checkpoints, and print the results."""
+    failures: list[Failure] = []
+    paths = [path.resolve() for path in args.run]
+    for out in dict.fromkeys(path.parent for path in paths):
+        records = [RunRecord.read(path) for path in paths if path.parent == out]
+        failures += _execute([RunSpec.from_record(one) for one in records], out, args.jobs)[1]
+    return _exit_code(failures, args.debug)
+
+
+def make_specs(args: Namespace) -> list[RunSpec]:
+    """The runs that the arguments ask for, each once."""
+    stream = args.stream if args.stream in PAPER else None
+    common = {"evaluate_on": args.evaluate_on, "revise": tuple(args.revise), "device": args.device}
+    common |= {"together": args.together, "threads": args.threads or default_threads()}
+    names = [split_algorithm(word, args.preset) for word in args.algorithm]
+    options = {preset: override(resolve(preset, stream), args.changes) for _, preset in names}
+    specs: dict[str, RunSpec] = {}
+    for seed, (name, preset) in itertools.product(args.seed, names):
+        spec = RunSpec(args.stream, name, preset, options[preset], seed, **common)
+        specs.setdefault(spec.key, spec)
+    return list(specs.values())
+
+
+def _stream_with_data(stream: str, fallback: str) -> str:
+    """The stream once its data is there, or else the fallback."""
+    if stream_info(stream).dataset is None:
+        return stream
+    try:
+        if not all(verdict.ok for verdict in verify(stream)):
+            fetch_with_bars(stream)
+    except DataError as error:
+        if fallback == "none":
+            raise
+        reason, more = str(error).split(";")[0], f"`dgdmn data fetch {stream}` says more"
+        sys.stderr.write(f"{reason}: running on {stream_info(fallback).title} instead ({more})\n")
+        return fallback
+    return stream
+
+
+def _execute(
+    specs: Sequence[RunSpec], out: Path, jobs: int
+) -> tuple[list[RunRecord], list[Failure]]:
+    """Do the runs that are not complete, show their progress, and print the results of all."""
+    jobs, todo, directories = jobs or available_cores(), [], {}
+    for spec in sorted(specs, key=lambda spec: not algorithm_info(spec.algorithm).generative):
+        record = find_run(spec, out)  # generative algorithms take longest, so they start first
+        if record is None or not record.complete:
+            todo.append(spec)
+            directories[spec.name] = record.directory if record else out / spec.name
+    with show_progress(directories, jobs) as update:
+        failures = run_all(todo, out, jobs, lambda failed: update({one.run for one in failed}))
+    found = (find_run(spec, out) for spec in specs)
+    records = [record for record in found if record is not None and record.complete]
+    print_results(records)
+    return records, failures
+
+
+def _exit_code(failures: Sequence[Failure], debug: bool) -> int:
+    """Print one line for each run that failed; 2 if every failure is wrong usage, 1 if not."""
+    for failure in failures:
+        trace = failure.trace if debug else ""
+        sys.stderr.write(f"dgdmn: {failure.run} failed: {failure.message}\n{trace}")
+    return 0 if not failures else 2 if all(failure.usage for failure in failures) else 1
+
+
+def _toml(specs: Sequence[RunSpec]) -> str:
+    """The runs and their options with the source of each value; a table for each preset if several."""
+    first, by_preset = specs[0], {spec.preset: spec for spec in specs}
+    several = len(by_preset) > 1
+    names = [f"{spec.algorithm}:{spec.preset}" if several else spec.algorithm for spec in specs]
+    values = first.identity() | {
+        "algorithm": list(dict.fromkeys(names)),
+        "preset": list(by_preset) if several else first.preset,
+        "seed": list(dict.fromkeys(spec.seed for spec in specs)),
+    }
+    del values["options"]
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    for name, spec in by_preset.items():
+        docs = sources_of(name, spec.stream) if spec.stream in PAPER else field_docs()
+        docs |= {key: f"changed; {docs[key]}" for key in spec.changes()}
+        lines += ["", f"[options.{name}]" if several else "[options]"]
+        options = to_dict(spec.options).items()
+        lines += [f"{key} = {json.dumps(value)}  # {docs[key]}" for key, value in options]
+    return "\n".join(lines) + "\n"

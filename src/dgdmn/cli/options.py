@@ -1,0 +1,216 @@
+"""The parser of a verb: its arguments, an option for each field of Config, and errors of one line."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
+
+from dgdmn.config import DEFAULT_PRESET, Config, field_docs, resolve
+from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info, load_target
+from dgdmn.core.errors import UsageError, suggestion
+from dgdmn.core.text import format_option
+
+DEFAULT_ALGORITHM = next(info.name for info in ALGORITHMS.values() if info.short_term)
+FIELDS = [field.name for field in fields(Config)]
+STREAM_FIELDS = {"tdigits_classes", "samples_per_task"}
+"""Fields that change the data, not the algorithm."""
+_GROUPS = {
+    "n_stm": "replay and recognition",
+    "learner_layers": "networks",
+    "generator_epochs": "training",
+    "code_buffer": "latent prior and codes",
+    "dropout": "other algorithms",
+    "tdigits_classes": "data",
+}
+"""The title of each group of fields, by its first field."""
+
+
+Argument = tuple[str, str, str] | tuple[str, str, str, Any]
+"""Name, kind, meaning and perhaps a default. The kinds are listed at `_argument_settings`."""
+
+
+class Verb(NamedTuple):
+    """A verb of the command line: the function of its name in a module of this package."""
+
+    module: str
+    summary: str
+    arguments: Sequence[Argument] = ()
+    about: str = ""
+    """What to know besides the summary."""
+    rare: Sequence[Argument] = ()
+    """Arguments that only `--help-all` shows."""
+    fields: Sequence[str] = ()
+    """The fields of Config that matter most; if there are any, every field is an option."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; `{self.prog} --help` lists the options")
+
+
+def parse(name: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
+    """Parse the words after a verb. The fields of Config that were typed are in `changes`."""
+    off: dict[str, Any] = dict.fromkeys(("add_help", "allow_abbrev", "exit_on_error"), False)
+    about = f"{verb.summary[0].upper()}{verb.summary[1:]}. {verb.about}".strip()
+    parser, show_all = _Parser(f"dgdmn {name}", description=about, **off), "--help-all" in words
+    usage, group = [parser.prog], parser.add_argument_group("options")
+    group.add_argument("-h", "--help", action="help", help="show the options that matter most")
+    group.add_argument("--help-all", action="help", help="show every option")
+    group.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    for option, kind, about, *default in (*verb.arguments, *verb.rare):
+        settings = _argument_settings(option, kind, about, *default)
+        if (option, kind, about, *default) in verb.rare and not show_all:
+            settings["help"] = argparse.SUPPRESS
+        if option.startswith("--"):
+            group.add_argument(option, **settings)
+        else:
+            parser.add_argument(option, **settings)
+            usage.append(option.upper() + (" …" if "nargs" in settings else ""))
+    parser.usage = " ".join([*usage, "[OPTION …]"])
+    if verb.fields:
+        _add_fields(parser, verb, words, show_all)
+    try:
+        args, unknown = parser.parse_known_intermixed_args(list(words))
+    except argparse.ArgumentError as error:
+        parser.error(f"{error.argument_name} {error.message}")
+    if unknown:
+        word = next((word for word in unknown if word.startswith("-")), unknown[0])
+        hint = suggestion(word.partition("=")[0], parser._option_string_actions)
+        parser.error(f"unknown argument {word}{hint}")
+    typed = {field: vars(args).pop(field) for field in FIELDS if field in args}
+    args.changes = {key: tuple(v) if isinstance(v, list) else v for key, v in typed.items()}
+    return args
+
+
+def _argument_settings(name: str, kind: str, about: str, default: Any = None) -> dict[str, Any]:
+    """What argparse needs to know of an argument.
+
+    Kinds: "" for a flag, N and N>0 for whole numbers, PATH, LOW HIGH for two numbers, a|b for words to choose
+    from, anything else for text. A `+` or `*` at the end means several values.
+    """
+    if not kind:
+        return {"action": "store_true", "help": about}
+    base, types = (
+        kind.rstrip("+*"),
+        {"N": _whole(0), "N>0": _whole(1), "PATH": Path, "LOW HIGH": float},
+    )
+    settings: dict[str, Any] = {"type": types.get(base, str), "metavar": base.removesuffix(">0")}
+    settings["help"] = f"{about} [{format_option(default)}]" if default else about
+    if base == "LOW HIGH":
+        settings |= {"nargs": 2, "metavar": tuple(base.split())}
+    if "|" in base:
+        settings["choices"] = base.split("|")
+    if kind != base:
+        settings["nargs"] = kind[-1]
+    return settings | ({"default": default} if name[0] == "-" else {"metavar": name.upper()})
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not text.removeprefix("-").isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(
+                f"is {text}; it must be a whole number of at least {least}"
+            )
+        return int(text)
+
+    return convert
+
+
+def _add_fields(parser: _Parser, verb: Verb, words: Sequence[str], show_all: bool) -> None:
+    """Add an option for each field, with the default of the preset and the stream in the words."""
+    of_memory = verb.arguments[0][0] == "memory"
+    stream = None if of_memory else next(iter(STREAMS))
+    stream = next((word for word in words if word in STREAMS), stream)
+    defaults = resolve(_guess(words, "--preset") or DEFAULT_PRESET, stream)
+    visible = set(FIELDS)
+    if of_memory and {"-h", "--help", "--help-all"} & {*words}:
+        algorithm = _guess(words, "--algorithm") or DEFAULT_ALGORITHM
+        if show_all or algorithm != DEFAULT_ALGORITHM:
+            visible = applicable_fields(algorithm)
+    docs, kinds, title = field_docs(), get_type_hints(Config), ""
+    groups = {"": parser.add_argument_group("hyper-parameters that matter most [default]")}
+    for name in FIELDS:
+        title = _GROUPS.get(name, title)
+        key = "" if name in verb.fields else title
+        if key not in groups:
+            groups[key] = parser.add_argument_group(key)
+        doc = f"{docs[name]} [{format_option(getattr(defaults, name))}]".replace("%", "%%")
+        groups[key].add_argument(
+            flag(name),
+            default=argparse.SUPPRESS,  # only what was typed changes a preset
+            help=doc if name in visible and (show_all or not key) else argparse.SUPPRESS,
+            **_field_settings(kinds[name]),
+        )
+
+
+def _field_settings(kind: Any) -> dict[str, Any]:
+    """How argparse reads a field of that type. Text that does not fit is left to Config to refuse."""
+    if kind is bool:
+        return {"action": argparse.BooleanOptionalAction}
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    several = get_origin(kind) is tuple
+    read = type(choices[0]) if choices else int if several else kind
+
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError:
+            return text
+
+    metavar = "|".join(map(str, choices)) if choices else "N" if read is int else "X"
+    return {"type": convert, "metavar": metavar} | ({"nargs": "*"} if several else {})
+
+
+def _guess(words: Sequence[str], option: str) -> str | None:
+    """The value of an option before the words are parsed: it decides what the help shows."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument(option, nargs="?", dest="value")
+    value: str | None = finder.parse_known_args(list(words))[0].value
+    return value
+
+
+def flag(field: str) -> str:
+    """The option that sets a field."""
+    return f"--{field.replace('_', '-')}"
+
+
+def split_algorithm(word: str | None, preset: str | None) -> tuple[str, str]:
+    """An algorithm and its preset: the one after a colon, the given one, or the default.
+
+    >>> split_algorithm("nn:paper", "deep"), split_algorithm(None, None)
+    (('nn', 'paper'), ('dgdmn', 'best'))
+    """
+    name, *rest = (word or DEFAULT_ALGORITHM).split(":")
+    if rest and ("." in name or rest[0][:1].isupper()):  # package.module:Class
+        name = f"{name}:{rest.pop(0)}"
+        load_target(name)
+    algorithm_info(name)
+    return name, ":".join(rest) if rest else preset or DEFAULT_PRESET
+
+
+def check_applicable(name: str, changes: Iterable[str]) -> None:
+    """Refuse fields that have no effect on an algorithm that learns from a file."""
+    for field in changes:
+        if field in STREAM_FIELDS:
+            raise UsageError(
+                f"{flag(field)} is for `dgdmn run`; here the file decides what is learned"
+            )
+        if field not in applicable_fields(name):
+            raise UsageError(f"{flag(field)} has no effect on {name}; leave it out")
+
+
+def applicable_fields(name: str) -> set[str]:
+    """The fields that have an effect on an algorithm; this imports torch.
+
+    A field that is no parameter of any algorithm belongs to all of them. An algorithm that keeps rows may
+    keep as many bytes as a dual memory needs, so the fields of that memory have an effect on it.
+    """
+    infos = [*ALGORITHMS.values(), algorithm_info(name)]
+    own = {info.name: {*inspect.signature(load_target(info.target)).parameters} for info in infos}
+    keeps_rows = algorithm_info(name).exemplars
+    used = own[name].union(*(own[info.name] for info in infos if info.short_term and keeps_rows))
+    return set(FIELDS) - (set().union(*own.values()) - used) - STREAM_FIELDS

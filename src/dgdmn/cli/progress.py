@@ -1,0 +1,120 @@
+"""The progress of runs, read from their status.json, and the table of results at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from dgdmn.core.text import (
+    format_duration,
+    format_mean_sem,
+    format_percent,
+    format_ratio,
+    printable,
+)
+from dgdmn.records import RunRecord, read_status
+
+Status = Mapping[str, Any]
+_MAX_ROWS = 8
+"""With more runs than this, only active ones have a row."""
+
+
+@contextmanager
+def show_progress(
+    runs: Mapping[str, Path], jobs: int
+) -> Iterator[Callable[[Collection[str]], None]]:
+    """Show runs, given as directories by name, of which `jobs` are active at a time.
+
+    In a terminal each run has a bar, elsewhere each task is a line. Yields a function that reads what is
+    new; it takes the names of the runs that failed.
+    """
+    console, statuses = Console(stderr=True), dict[str, Status]()
+    began = datetime.now(UTC).isoformat(timespec="milliseconds")
+    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        ids = {name: bars.add_task(printable(name), total=1, text="") for name in runs}
+        total = bars.add_task("all", total=1, text="", visible=len(runs) > min(jobs, _MAX_ROWS))
+
+        def update(failed: Collection[str]) -> None:
+            for name, directory in runs.items():
+                status, before = read_status(directory), statuses.get(name)
+                if status is None or status["heartbeat"] < began:
+                    continue  # written by an earlier process
+                statuses[name], share = status, status["share"]
+                if bars.disable and _position(status) != (before and _position(before)):
+                    sys.stderr.write(f"{name}: {_describe(status)}\n")
+                    sys.stderr.flush()
+                visible = len(runs) <= _MAX_ROWS or (name not in failed and 0 < share < 1)
+                bars.update(ids[name], completed=share, text=_describe(status), visible=visible)
+            known = [status for name, status in statuses.items() if name not in failed]
+            share = sum(status["share"] for status in known) / max(1, len(runs))
+            text = _describe_all(known, len(runs), len(failed), jobs)
+            bars.update(total, completed=share, text=text)
+
+        yield update
+
+
+def _position(status: Status) -> tuple[int, bool]:
+    return status["step"], status["phase"] == "done"
+
+
+def _describe(status: Status) -> str:
+    """One run in a line."""
+    parts = [
+        f"task {status['step']}/{status['steps']} ({printable(status['task'])})",
+        status["phase"],
+    ]
+    if status["acc"] is not None:
+        parts.append(f"accuracy on tasks seen {format_ratio(status['acc'])}")
+    parts.append(f"{format_percent(status['share'])} of the work done")
+    if status["seconds_left"]:
+        parts.append(f"about {format_duration(status['seconds_left'])} left")
+    return ", ".join(parts)
+
+
+def _describe_all(known: Sequence[Status], runs: int, failed: int, jobs: int) -> str:
+    """All runs in a line. A waiting run is expected to take as long as the others do on average."""
+    waiting = runs - failed - len(known)
+    parts = [f"{sum(status['share'] >= 1 for status in known)} of {runs} done"]
+    parts += [f"{n} {what}" for n, what in ((waiting, "waiting"), (failed, "failed")) if n]
+    left = [status["seconds_left"] or 0.0 for status in known]
+    if whole := [status["seconds"] / status["share"] for status in known if status["share"]]:
+        seconds = max(*left, (sum(left) + waiting * fmean(whole)) / jobs)
+        parts.append(f"about {format_duration(seconds)} left")
+    return ", ".join(parts)
+
+
+def print_results(records: Sequence[RunRecord]) -> None:
+    """Print a table of runs of one stream, mean over the seeds, and where they are recorded."""
+    if not records:
+        return
+    groups: dict[tuple[str, str], list[RunRecord]] = {}
+    for record in records:
+        key = record.config["algorithm"], record.config["preset"]
+        groups.setdefault(key, []).append(record)
+    seeds = sorted({record.config["seed"] for record in records})
+    table = Table(title=f"{records[0].config['stream']}, seeds {', '.join(map(str, seeds))}")
+    for heading in ("algorithm", "preset", "ACC", "BWT", "ACC, LTM alone", "minutes"):
+        table.add_column(heading, justify="left" if heading in ("algorithm", "preset") else "right")
+    for key, group in groups.items():
+        summaries = [record.summary or {} for record in group]
+        scores = [
+            [s[name] for s in summaries if s.get(name) is not None]
+            for name in ("acc", "bwt", "acc_ltm")
+        ]
+        minutes = fmean(summary["seconds"] for summary in summaries) / 60
+        table.add_row(*key, *map(format_mean_sem, scores), f"{minutes:.1f}")
+    console, note = Console(soft_wrap=True), records[0].config.get("note")
+    console.print(table)
+    lines = [note] if note else []
+    lines += ["recorded in", *(f"  {record.directory}" for record in records)]
+    console.print("\n".join(lines), markup=False, highlight=False)

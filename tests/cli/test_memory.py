@@ -1,0 +1,330 @@
+"""A memory on disk, as a user types it: learn, predict, inspect, sleep, dream and export."""
+
+import csv
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dgdmn
+
+QUICK = ["--min-steps", "120", "--generator-epochs", "2", "--value-range", "-20", "20"]
+CENTERS = {"ash": (0, 6), "beech": (6, 0), "cedar": (-6, -6), "elm": (6, 6)}
+
+
+def trees(*kinds, n=50, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.normal(CENTERS[kind], 1, (n, 2)) for kind in kinds]), np.repeat(
+        kinds, n
+    )
+
+
+def write_npz(path, *kinds, **options):
+    X, y = trees(*kinds, **options)
+    np.savez(path, X=X, y=y)
+
+
+def write_csv(path, header, rows):
+    with Path(path).open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def files_in(memory):
+    return {path.name: path.read_bytes() for path in memory.iterdir() if path.name != ".lock"}
+
+
+@pytest.fixture
+def forest(tmp_path, monkeypatch, call):
+    """A memory that learned ash, beech and cedar; cedar is awake."""
+    monkeypatch.chdir(tmp_path)
+    write_npz("ash.npz", "ash")
+    X, y = trees("beech", "cedar", seed=1)
+    rows = [(*x, kind, f"{kind}s") for x, kind in zip(X, y, strict=True)]
+    write_csv("two.csv", ("a", "b", "label", "task"), rows)
+    write_npz("all.npz", "ash", "beech", "cedar", seed=2)
+    out, _ = call("learn", "forest", "--task", "ashes", "ash.npz", *QUICK)
+    line = r"forest: learned 'ashes' \(50 rows, 1 class\) in [\d.]+ s; short-term memory 1 of 2\n"
+    assert re.fullmatch(line, out)
+    out, err = call("learn", "forest", "two.csv")
+    assert re.findall(
+        r"learned '\w+' \(50 rows, 1 class\)|; .*", re.sub(r" in [\d.]+ s", "", out)
+    ) == [
+        "learned 'beechs' (50 rows, 1 class)",
+        "; slept and consolidated ashes, beechs; short-term memory 0 of 2",
+        "learned 'cedars' (50 rows, 1 class)",
+        "; short-term memory 1 of 2",
+    ]
+    assert err == ""
+    return tmp_path / "forest"
+
+
+def test_a_memory_from_learning_to_export(forest, call):
+    model, data = dgdmn.load(forest), np.load("all.npz")
+    out, err = call("predict", "forest", "all.npz", "--out", "y.csv")
+    assert out == ""
+    accuracy = float(re.fullmatch(r"accuracy ([\d.]+) \(\d+ of 150 rows\)\n", err)[1])
+    assert accuracy == pytest.approx(np.mean(model.predict(data["X"]) == data["y"]), abs=1e-4)
+    rows = list(csv.DictReader(io.StringIO(Path("y.csv").read_text())))
+    assert list(rows[0]) == ["row", "label", "p(ash)", "p(beech)", "p(cedar)", "memory", "known"]
+    assert [row["label"] for row in rows] == model.predict(data["X"]).tolist()
+    assert [row["memory"] for row in rows] == model.recognize(data["X"]).answered_by.tolist()
+    assert {row["memory"] for row in rows} == {"cedars", "long-term memory"}
+    assert {row["known"] for row in rows} == {"true"}
+    rows = list(
+        csv.DictReader(io.StringIO(call("predict", "forest", "all.npz", "--task", "cedars")[0]))
+    )
+    assert {(row["memory"], row["known"]) for row in rows} == {("cedars", "")}
+
+    facts = json.loads(call("inspect", "forest", "--json")[0])
+    assert facts["tasks"] == {
+        "ashes": {"in": "long-term", "classes": ["ash"], "times": 1, "rows": 50},
+        "beechs": {"in": "long-term", "classes": ["beech"], "times": 1, "rows": 50},
+        "cedars": {"in": "short-term", "classes": ["cedar"], "times": 1, "rows": 50},
+    }
+    assert (facts["age"], facts["awake"], facts["n_stm"]) == (100, {"cedars": 50}, 2)
+    assert re.match(r"20\d\d-\d\d-\d\dT.*\+00:00", facts["slept"])
+    assert facts["bytes"]["memory"] == model.memory_bytes()
+    assert facts["bytes"]["disk"] == sum(map(len, files_in(forest).values()))
+    assert facts["next"] == {
+        "rows": 50,
+        "learn": {"samples": 50, "steps": 240},
+        "sleep": {"samples": 200, "steps": facts["next"]["sleep"]["steps"]},
+    }
+    text = call("inspect", "forest", "--samples", "9")[0]
+    assert "task beechs: in long-term, times 1, classes beech, rows 50\n" in text
+    assert "next: rows 9, learn (samples 9, steps 240), sleep (samples 159, steps" in text
+
+    out, _ = call("sleep", "forest")
+    assert re.fullmatch(r"forest: slept [\d.]+ s and consolidated cedars from 50 dreams\n", out)
+    assert "nothing to consolidate" in call("sleep", "forest")[0]
+    assert call("dream", "forest", "--n", "7", "--out", "d.csv")[0] == "d.csv: 7 dreams of forest\n"
+    dreams, labels = dgdmn.load(forest).sample(7, random_state=0)
+    lines = list(csv.reader(io.StringIO(Path("d.csv").read_text())))
+    assert lines[0] == ["x0", "x1", "label"]
+    assert [line[-1] for line in lines[1:]] == labels.tolist()
+    assert np.array([line[:2] for line in lines[1:]], float) == pytest.approx(dreams, rel=1e-5)
+    call("dream", "forest", "--n", "7", "--out", "d.npz")
+    assert np.load("d.npz")["x"] == pytest.approx(dreams)
+    out, err = call("export", "forest", "--onnx", "forest.onnx")
+    assert (err, "X (n, 2) to probabilities of ash, beech, cedar" in out) == ("", True)
+    assert Path("forest.onnx").stat().st_size > 1000
+
+
+def test_export_names_the_tasks_that_are_awake(forest, call, monkeypatch):
+    monkeypatch.setattr("dgdmn.export.onnx.onnx_bytes", lambda model: b"a model")
+    _, err = call("export", "forest", "--onnx", "m.onnx")
+    advice = "`dgdmn sleep forest` consolidates them"
+    assert err == f"dgdmn: m.onnx lacks the tasks still awake: cedars; {advice}\n"
+    assert Path("m.onnx").read_bytes() == b"a model"
+
+
+def test_columns_are_matched_by_name(tmp_path, monkeypatch, call, refuse):
+    monkeypatch.chdir(tmp_path)
+    X, y = trees("ash", "beech")
+    for name, header, rows in (("ab", "ab", X), ("ba", "ba", X[:, ::-1]), ("ac", "ac", X)):
+        lines = [(*row, kind) for row, kind in zip(rows.tolist(), y, strict=True)]
+        write_csv(f"{name}.csv", (*header, "label"), lines)
+    call("learn", "m", "ab.csv", "--algorithm", "nn", "--min-steps", "120")
+    assert dgdmn.load("m").feature_names_in_.tolist() == ["a", "b"]
+    in_order, swapped = (call("predict", "m", f"{name}.csv") for name in ("ab", "ba"))
+    assert in_order == swapped
+    assert swapped[1] == "accuracy 1.0000 (100 of 100 rows)\n"
+    for verb in ("predict", "learn"):
+        assert refuse(verb, "m", "ac.csv") == "dgdmn: ac.csv lacks column b of m; it has a, c"
+    call("learn", "m", "ba.csv", "--task", "again")
+    assert call("predict", "m", "ab.csv")[1].startswith("accuracy 1.0000")
+
+
+def test_a_folder_of_images(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for kind, bright in (("day", 160), ("night", 0)):
+        folder = tmp_path / "pictures" / f"a {kind}" / kind
+        folder.mkdir(parents=True)
+        for n in range(12):
+            pixels = bright + rng.integers(0, 60, (9, 7, 3), dtype=np.uint8)
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{n}.png")
+    out, _ = call("learn", "sky", "pictures", *QUICK[:-3])
+    assert "consolidated a day, a night" in out
+    call("dream", "sky", "--n", "10", "--out", "dreams.png")
+    with Image.open("dreams.png") as sheet:
+        assert (sheet.size, sheet.mode) == ((4 * 7, 3 * 9), "RGB")
+    model = dgdmn.load("sky")
+    assert model.predict(np.full((1, 9, 7, 3), 200, np.uint8)).tolist() == ["day"]
+
+
+def test_a_network_learns_but_neither_sleeps_nor_dreams(tmp_path, monkeypatch, call, refuse):
+    monkeypatch.chdir(tmp_path)
+    write_npz("ash.npz", "ash", "beech")
+    call("learn", "m", "ash.npz", "--algorithm", "icarl", "--min-steps", "20")
+    assert "learned 'task 2' (100 rows, 2 classes)" in call("learn", "m", "ash.npz")[0]
+    facts = json.loads(call("inspect", "m", "--json")[0])
+    assert facts["tasks"] == {
+        "task 1": {"in": "network", "times": 1, "rows": 100},
+        "task 2": {"in": "network", "times": 1, "rows": 100},
+    }
+    assert facts["bytes"]["exemplars"] > 0
+    assert "sleep" not in facts["next"]
+    for words in (("sleep", "m"), ("dream", "m", "--out", "d.csv")):
+        assert refuse(*words) == "dgdmn: m uses icarl, which neither sleeps nor dreams"
+    refuse("export", "m", "--onnx", "m.onnx")
+
+
+def test_inspect_shows_the_options_it_learned_with(tmp_path, call):
+    X, y = trees("elm")
+    model = dgdmn.DGDMN(n_stm=3, min_steps=5).partial_fit(X, y)
+    model.set_params(n_stm=7).save(tmp_path / "m")  # for the next fit
+    facts = json.loads(call("inspect", tmp_path / "m", "--json")[0])
+    assert (facts["n_stm"], facts["codes"], facts["slept"]) == (3, {"task 1": 50}, None)
+    assert facts["next"]["rows"] == 50, "from the samples seen, because Python saves no notes"
+    dgdmn.NN(min_steps=5).partial_fit(X, y).save(tmp_path / "nn")
+    assert "Row counts are not recorded" in call("inspect", tmp_path / "nn")[0]
+
+
+def test_mistakes_are_one_line(forest, refuse):
+    before = files_in(forest)
+    write_npz("other.npz", "elm")
+    np.savez("wide.npz", X=np.zeros((3, 5)), y=[0, 1, 2])
+    np.save("bare.npy", np.zeros((3, 2)))
+    np.savez("real.npz", X=np.zeros((3, 2)), y=[0.5, 1.5, 2.5])
+    Path("full").mkdir()
+    Path("full", "thesis.txt").write_text("keep this")
+    names = {path.name for path in Path().iterdir()}
+    for words, expected in (
+        (
+            "predict nowhere other.npz",
+            "nowhere is not a memory; `dgdmn learn nowhere data.npz` creates",
+        ),
+        ("sleep nowhere", "is not a memory"),
+        ("inspect nowhere", "is not a memory"),
+        ("export nowhere --onnx m.onnx", "is not a memory"),
+        ("predict forest missing.npz", "missing.npz does not exist"),
+        ("predict forest wide.npz", "X has 5 features, but DGDMN is expecting 2 features"),
+        ("predict forest other.npz --task cedar", "no task 'cedar' (did you mean cedars?); it has"),
+        ("learn forest wide.npz", "X has 5 features"),
+        ("learn forest bare.npy", "has no labels"),
+        ("learn forest two.csv --task x", "leave --task out"),
+        (
+            "learn forest other.npz --algorithm nn",
+            "created with --algorithm dgdmn, not --algorithm nn",
+        ),
+        (
+            "learn forest other.npz --kappa 0.5",
+            "forest was created with --kappa 0.0, not --kappa 0.5; leave --kappa out, or create a new",
+        ),
+        (
+            "learn forest other.npz --learner-layers 7 8",
+            "--learner-layers 64 64, not --learner-layers 7 8",
+        ),
+        (
+            "learn forest other.npz --preset deep",
+            "--generator-epochs 2, not --generator-epochs 25; leave --preset",
+        ),
+        ("learn forest other.npz --seed 3", "was created with --seed 0, not --seed 3"),
+        (
+            "learn forest other.npz --value-range 0 1",
+            "--value-range -20.0 20.0, not --value-range 0.0 1.0",
+        ),
+        ("learn new other.npz --recognition dens", "must be one of reconstruction, density"),
+        ("learn new other.npz --kappa 2", "kappa (κ) is 2.0; it must be in [0, 1]"),
+        ("learn new other.npz --samples-per-task 9", "--samples-per-task is for `dgdmn run`"),
+        (
+            "learn new other.npz --ewc-coefficient 9",
+            "--ewc-coefficient has no effect on dgdmn; leave it out",
+        ),
+        ("learn new other.npz --algorithm nn --n-stm 3", "--n-stm has no effect on nn"),
+        ("learn new real.npz", "Unknown label type"),
+        ("learn new other.npz --algorithm dgdm", "did you mean dgdmn"),
+        ("learn new other.npz --preset papr", "did you mean paper"),
+        ("learn new other.npz --value-range 3 1", "value_range"),
+        ("learn full other.npz", "full holds 'thesis.txt' and no memory"),
+        (
+            "dream forest --out d.png",
+            "samples of shape (2,) are not images; let --out end with .csv",
+        ),
+        ("dream forest --out d.pdf", "has an unknown ending; use .png"),
+        ("dream forest --out d.csv --n 0", "--n is 0; it must be a whole number of at least 1"),
+        ("dream", "required: MEMORY; `dgdmn dream --help`"),
+    ):
+        line = refuse(*words.split(" "))
+        assert expected in line, line
+    assert files_in(forest) == before
+    assert {path.name for path in Path().iterdir()} == names
+
+
+def test_a_first_save_that_fails_leaves_nothing(tmp_path, monkeypatch, refuse):
+    """A disk that is full after the first file."""
+    monkeypatch.chdir(tmp_path)
+    write_npz("rows.npz", "elm")
+    written = []
+
+    def write(path, content):
+        written.append(path)
+        if len(written) > 1:
+            raise OSError(28, "No space left on device", str(path))
+        path.write_bytes(content)
+
+    monkeypatch.setattr("dgdmn.storage.directory.write_atomic", write)
+    assert "No space left on device" in refuse("learn", "m", "rows.npz", *QUICK, code=1)
+    assert not Path("m").exists()
+
+
+def begin_learning(memory, *words):
+    """Start to learn many rows, and wait until the memory is locked."""
+    command = [sys.executable, "-m", "dgdmn.cli", "learn", memory, "many.npz", *words]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    for _ in range(600):
+        if sys.platform == "linux" and f" {process.pid} " in Path("/proc/locks").read_text():
+            return process
+        time.sleep(0.05)
+    process.kill()
+    raise AssertionError("it never began")
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="sees the lock in /proc")
+
+
+@linux
+def test_a_killed_learn_leaves_the_memory_and_two_writers_never_share_it(
+    tmp_path, monkeypatch, call, refuse
+):
+    monkeypatch.chdir(tmp_path)
+    write_npz("ash.npz", "ash")
+    write_npz("many.npz", "beech", n=60_000)
+    call("learn", "m", "ash.npz", *QUICK)
+    before = files_in(tmp_path / "m")
+    process = begin_learning("m")
+    try:
+        line = refuse("learn", "m", "ash.npz", code=1)
+        assert line == "dgdmn: m is in use by another process; wait until it ends, or stop it"
+        assert process.poll() is None, "the first was still learning"
+    finally:
+        process.kill()
+        process.communicate()
+    assert files_in(tmp_path / "m") == before
+    assert dgdmn.load("m").awake_tasks() == ("task 1",)
+
+
+@linux
+def test_ctrl_c_is_one_line_and_a_new_memory_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_npz("many.npz", "beech", n=60_000)
+    process = begin_learning("m", *QUICK)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == "dgdmn: interrupted; m is unchanged\n"
+    assert process.returncode == 1
+    assert not Path("m").exists()
