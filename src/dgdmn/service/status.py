@@ -1,7 +1,6 @@
 """The state of runs, from status.json and summary.json. Nothing is written and no lock is taken."""
 
 import hashlib
-import math
 import shlex
 from collections.abc import Iterable
 from datetime import datetime
@@ -55,7 +54,7 @@ def describe_run(directory: Path, now: float) -> tuple[str, dict[str, Any]]:
     try:
         if _read(directory / "summary.json").get("done") is True:
             return "done", facts
-        if not (directory / "config.json").is_file():
+        if not _read(directory / "config.json"):
             raise DgdmnError("not a run directory: there is no config.json")
         status = _read(directory / "status.json")
     except (DgdmnError, OSError, RecursionError) as error:
@@ -100,8 +99,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _number(values: dict[str, Any], name: str) -> float | None:
     value = values.get(name)
-    good = isinstance(value, int | float) and math.isfinite(value) and abs(value) < 1e12
-    return float(value) if good else None  # type: ignore[arg-type]
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e12 else None
 
 
 def _time(value: Any) -> float:
