@@ -221,7 +221,7 @@ FULL = {
 
 
 @pytest.mark.parametrize("step", FULL)
-def test_a_full_disk_is_told_of_and_the_run_goes_on_when_there_is_space(
+def test_a_full_disk_is_reported_and_the_run_continues_when_there_is_space(
     step, tmp_path, whole, monkeypatch
 ):
     what, (owner, name, only, nth) = spec("dgdmn"), FULL[step]

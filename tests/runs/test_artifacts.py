@@ -39,7 +39,7 @@ TASKS = {"a": (0, 1), "b": (2, 3)}
 
 
 def stripes(y, seed=0):
-    """8 × 8 pictures: each label has ink in another quarter, so that no neighbour is in doubt."""
+    """8 × 8 pictures: each label has ink in another quarter, so that the nearest rows are clear."""
     ink = np.arange(8)[None, :, None] // 2 == y[:, None, None]
     soil = np.random.default_rng(seed).random((len(y), 8, 8), dtype=np.float32)
     return np.where(ink, np.float32(0.9), np.float32(0)) + soil / 20
@@ -124,7 +124,7 @@ def test_latents_are_the_means_of_test_rows_in_equal_parts(learned, tmp_path):
     assert np.abs(again[::-1] - arrays["z"]).max() > 1
 
 
-def test_a_generator_of_ones_own_may_have_no_latents(doubles, tmp_path):
+def test_a_custom_generator_may_have_no_latents(doubles, tmp_path):
     true = np.arange(600) % 4
     model = dreamer(doubles, {"true": true, "given": true})
     record = written(tmp_path, lambda artifacts: artifacts.write_final(model))
@@ -134,13 +134,13 @@ def test_a_generator_of_ones_own_may_have_no_latents(doubles, tmp_path):
     )
 
 
-def accuracies(answers, spoiled, tests):
+def accuracies(answers, corrupted, tests):
     """Mean over the tasks of the share that is right."""
-    pairs = [list(zip(parts, tests.values(), strict=True)) for parts in spoiled]
+    pairs = [list(zip(parts, tests.values(), strict=True)) for parts in corrupted]
     return [np.mean([np.mean(answers(x) == rows.y) for x, rows in pair]) for pair in pairs]
 
 
-def test_resilience_is_the_accuracy_of_what_the_memory_answers_to_spoilt_rows(learned, tmp_path):
+def test_resilience_is_the_accuracy_on_corrupted_rows(learned, tmp_path):
     """All rows are tested, each in its place: the order in which they are drawn decides the noise."""
     tests = rows_of(n=1)
     arrays = written(tmp_path, lambda artifacts: artifacts.write_final(learned), tests).artifact(
@@ -149,10 +149,10 @@ def test_resilience_is_the_accuracy_of_what_the_memory_answers_to_spoilt_rows(le
     assert tuple(arrays["noise"]) == NOISE
     assert tuple(arrays["occlusion"]) == OCCLUSION
     rows = np.concatenate([rows.x for rows in tests.values()])
-    spoiled = [
+    corrupted = [
         add_noise(rows, sd, seeded_rng(3, "noise")).reshape(2, 2, 8, 8) for sd in arrays["noise"]
     ]
-    clipped = [np.clip(x, 0, 1) for x in spoiled]
+    clipped = [np.clip(x, 0, 1) for x in corrupted]
     assert arrays["noise_accuracy"].tolist() == accuracies(
         learned.predict_long_term, clipped, tests
     )
@@ -183,7 +183,7 @@ def test_noise_that_is_not_clipped_reaches_the_network(tmp_path):
         "resilience"
     )
     assert arrays.keys() == {"noise", "noise_accuracy", "noise_accuracy_unclipped", "x"}, (
-        "rows have no middle"
+        "flat rows are not occluded"
     )
     assert (arrays["noise_accuracy_unclipped"] > 0.95).all(), "an sd of 0.3 moves the mean by 0.015"
     assert arrays["noise_accuracy"][0] == 1
@@ -321,10 +321,10 @@ def test_the_generator_chooses():
 def test_noise_is_what_is_drawn_times_its_sd_and_is_not_clipped():
     x = np.full((3, 4, 4), 0.9, np.float32)
     drawn = np.random.default_rng(5).standard_normal(x.shape, dtype=np.float32)
-    spoiled = add_noise(x, 0.5, np.random.default_rng(5))
-    assert spoiled.dtype == np.float32
-    np.testing.assert_allclose(spoiled, 0.9 + 0.5 * drawn, rtol=1e-6)
-    assert spoiled.max() > 1
+    corrupted = add_noise(x, 0.5, np.random.default_rng(5))
+    assert corrupted.dtype == np.float32
+    np.testing.assert_allclose(corrupted, 0.9 + 0.5 * drawn, rtol=1e-6)
+    assert corrupted.max() > 1
     assert (x == np.float32(0.9)).all(), "the rows themselves stay"
 
 

@@ -60,14 +60,14 @@ def described(event):
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "dgdmn-recog"])
 def test_planned_epochs_are_those_of_the_run(name, changes):
     options = replace(TINY, **changes)
-    heard = []
-    model = algorithm(name)(options, random_state=0, callback=heard.append)
+    events = []
+    model = algorithm(name)(options, random_state=0, callback=events.append)
     rng = np.random.default_rng(0)
     for task, y in labels():
         model.partial_fit(rng.random((len(y), 5)), y, classes=range(5), task=task)
     if isinstance(model, GenerativeClassifier):
         model.sleep()
-    run = [described(event) for event in heard if isinstance(event, EpochDone)]
+    run = [described(event) for event in events if isinstance(event, EpochDone)]
     stages = plan_stream(name, options, labels(), (5,))
     assert [described(epoch) for stage in stages for epoch in stage.epochs] == run
     assert len(run) > 9
@@ -80,20 +80,20 @@ def test_planned_epochs_are_those_of_the_run(name, changes):
 @pytest.mark.parametrize("options", [{}, {"code_buffer": True, "prior_components": 3}])
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "dgdmn-recog"])
 def test_the_next_stages_of_a_model_are_what_it_does(name, options):
-    heard, rng = [], np.random.default_rng(0)
+    events, rng = [], np.random.default_rng(0)
     model = algorithm(name)(
-        replace(TINY, n_stm=3, **options), random_state=0, callback=heard.append
+        replace(TINY, n_stm=3, **options), random_state=0, callback=events.append
     )
     for task, y in labels():
         model.partial_fit(rng.random((len(y), 5)), y, task=task)
     stages = plan_next(model, [25, 40])
     assert all(stage.bytes > 0 for stage in stages)
-    heard.clear()
+    events.clear()
     for number, size in ((7, 25), (8, 40)):
         model.partial_fit(rng.random((size, 5)), np.full(size, number), task=str(number))
     if isinstance(model, GenerativeClassifier):
         model.sleep()
-    run = [described(event) for event in heard if isinstance(event, EpochDone)]
+    run = [described(event) for event in events if isinstance(event, EpochDone)]
     assert [described(epoch) for stage in stages for epoch in stage.epochs] == run
 
 
@@ -109,7 +109,7 @@ def test_an_algorithm_of_another_package_may_have_no_plan():
     assert planned_work(f"{__name__}:Thinker", TINY, labels(), (5,)) is None
 
 
-def test_without_descriptors_the_plan_supposes_that_tasks_are_recognised_and_known_at_once():
+def test_without_task_names_the_plan_assumes_that_tasks_are_recognized():
     tasks = [(str(number), np.full(20, number)) for number in range(4)]
     assert epochs("dgdmn-recog", TINY, tasks, (5,)) == epochs("dgdmn", TINY, tasks, (5,))
 
@@ -148,7 +148,7 @@ def test_a_sleep_with_a_floor_trains_on_what_the_paper_says():
         ("embedded", 10, 144, 1.0),
     ],
 )
-def test_best_multiplies_no_more_often_than_the_paper(stream, tasks, rows, share):
+def test_deep_needs_no_more_work_than_the_paper(stream, tasks, rows, share):
     """But on Hindi, whose dense products run faster than the paper's convolutions. Seconds: REPRODUCIBILITY.md."""
     shape = (32, 32) if stream == "hindi" else (28, 28)
 

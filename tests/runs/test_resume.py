@@ -37,11 +37,8 @@ def spec(algorithm, revise=(), threads=1, **changes):
 
 @pytest.fixture(autouse=True)
 def quick_and_unchanged(monkeypatch):
-    """No process is killed here, so nothing has to reach the disk; a run sets torch's threads for good."""
+    """No process is killed here, so nothing has to reach the disk."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +111,11 @@ REVISED |= {
 
 
 @pytest.mark.parametrize("what", REVISED.values(), ids=REVISED)
-def test_so_has_one_with_revised_tasks_or_options_of_deep(what, tmp_path, uninterrupted):
+def test_revised_tasks_and_options_of_deep_keep_the_same_bits(what, tmp_path, uninterrupted):
     check_same(interrupted(what, tmp_path, seeded(1))[0], uninterrupted(what))
 
 
-def test_one_epoch_a_process_is_enough(tmp_path, uninterrupted):
+def test_one_epoch_per_process_is_enough(tmp_path, uninterrupted):
     record, times = interrupted(spec("si"), tmp_path, [1] * 1000)
     check_same(record, uninterrupted(spec("si")))
     epochs = sum(event["kind"] == "epoch_done" for event in record.events)
@@ -169,20 +166,20 @@ def spoil(path):
     ],
     ids=["manifest", "tensors", "no checkpoint"],
 )
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(harm, damaged, tmp_path, uninterrupted):
+def test_the_checkpoint_before_a_damaged_one_is_used(harm, damaged, tmp_path, uninterrupted):
     with pytest.raises(Interrupted):
         execute(spec("dgdmn"), tmp_path, every=0.0, stop=stop_after(45))
     for place in sorted((tmp_path / spec("dgdmn").name / "checkpoints").iterdir())[-damaged:]:
         harm(place)
-    with pytest.warns(UserWarning, match="using the checkpoint before it") as heard:
+    with pytest.warns(UserWarning, match="using the checkpoint before it") as caught:
         record = execute(spec("dgdmn"), tmp_path)
-    assert len(heard) == damaged
+    assert len(caught) == damaged
     check_same(record, uninterrupted(spec("dgdmn")))
     resumed = next(event for event in record.events if event["kind"] == "resumed")
-    assert (resumed["steps"] > 0) == (damaged == 1), "without a whole one it starts over"
+    assert (resumed["steps"] > 0) == (damaged == 1), "without a complete one it starts over"
 
 
-def test_a_checkpoint_that_was_cut_short_is_none_and_no_reason_to_warn(tmp_path, uninterrupted):
+def test_an_incomplete_checkpoint_is_ignored_without_a_warning(tmp_path, uninterrupted):
     with pytest.raises(Interrupted):
         execute(spec("dgdmn"), tmp_path, every=0.0, stop=stop_after(45))
     (max((tmp_path / spec("dgdmn").name / "checkpoints").iterdir()) / "manifest.json").unlink()
@@ -199,9 +196,10 @@ def test_a_resumed_run_uses_the_threads_it_began_with(tmp_path):
         assert set(used) == {2}
 
 
-def test_a_checkpoint_is_saved_when_its_time_has_come(tmp_path):
+def test_a_checkpoint_is_saved_when_its_time_has_come(tmp_path, monkeypatch):
     now, saved = [1000.0], {}
-    hook = Checkpoints(tmp_path, every=60.0, clock=lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    hook = Checkpoints(tmp_path, every=60.0)
     hook.attach(algorithm("nn")(), dict, Progress())
     network = torch.nn.Linear(2, 2)
     optimizer = RMSProp(

@@ -167,7 +167,7 @@ def test_each_task_is_loaded_once_and_learned_as_it_is(tmp_path, monkeypatch, st
         assert np.array_equal(y, rows.y)
 
 
-def test_a_stream_of_ones_own_can_be_run(tmp_path):
+def test_a_custom_stream_can_be_run(tmp_path):
     rng = np.random.default_rng(0)
     y = np.repeat(["a", "b", "c"], 40)
     X = ((rng.random((120, 5)) + (y == "b")[:, None]) / 2).astype(np.float32)

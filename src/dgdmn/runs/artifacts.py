@@ -76,6 +76,8 @@ class Artifacts:
     def _write_resilience(self, model: ContinualClassifier) -> None:
         """Write accuracies on corrupted rows, and a few of these rows as the memory restores them."""
         rows = self._draw("resilience", TESTED, TESTED)
+        if rows.x.min() < 0 or rows.x.max() > 1:
+            return  # the levels are for gray values; other inputs have another scale
         noisy = [self._add_noise(rows.x, sd) for sd in NOISE]
         predict = model.predict_unclipped
         arrays: dict[str, Any] = {

@@ -19,8 +19,7 @@ from dgdmn.core.errors import DgdmnError, Interrupted
 from dgdmn.networks.train import TrainingState
 from dgdmn.storage import State
 
-EVERY = 60.0
-"""Seconds between checkpoints: at most about as much work is lost, and saving takes well under 3 %."""
+EVERY = 60.0  # seconds between checkpoints: about as much work is lost at most
 _ALL_EPOCHS = 1 << 62
 
 
@@ -51,15 +50,10 @@ class Checkpoints:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        *,
-        every: float = EVERY,
-        stop: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
+        self, directory: Path, every: float = EVERY, stop: Callable[[], bool] = lambda: False
     ) -> None:
-        self._directory, self._every, self._stop, self._clock = directory, every, stop, clock
-        self._last = clock()
+        self._directory, self._every, self._stop = directory, every, stop
+        self._last = time.monotonic()
         self._model: ContinualClassifier | None = None
         self._count: Callable[[], dict[str, Any]] = dict
         self._steps = 0
@@ -116,9 +110,9 @@ class Checkpoints:
 
     def _save_if_due(self, current: list[TrainingState], epoch: int) -> None:
         stop = self._stop()
-        if stop or self._clock() - self._last >= self._every:
+        if stop or time.monotonic() - self._last >= self._every:
             self._save([*self._finished, *(training.state() for training in current)], epoch)
-            self._last = self._clock()
+            self._last = time.monotonic()
         if stop:
             raise Interrupted("stopped; everything done so far is saved")
 
@@ -145,13 +139,8 @@ class Checkpoints:
 def _read(path: Path) -> Progress:
     notes, state = storage.read(path)
     try:
-        return Progress(
-            int(notes["steps"]),
-            dict(notes["counters"]),
-            state["model"] or None,
-            notes["memory"],
-            tuple(state["trainings"]),
-            int(notes["epoch"]),
-        )
+        steps, epoch, counters = int(notes["steps"]), int(notes["epoch"]), dict(notes["counters"])
+        model, trainings = state["model"] or None, tuple(state["trainings"])
+        return Progress(steps, counters, model, notes["memory"], trainings, epoch)
     except (KeyError, TypeError, ValueError) as error:
         raise DgdmnError(f"{path} is not a checkpoint ({error}); remove it") from error

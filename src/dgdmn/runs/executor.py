@@ -92,9 +92,8 @@ class LocalCluster:
             process.start()
         sender.close()
         future: Future[Failure | None] = Future()
-        thread = threading.Thread(
-            target=lambda: future.set_result(_wait_for(spec, process, receiver)), daemon=True
-        )
+        arguments = (spec, process, receiver, future)
+        thread = threading.Thread(target=_wait_for, args=arguments, daemon=True)
         thread.start()
         self._running[thread] = process
         return future
@@ -111,16 +110,19 @@ class LocalCluster:
             thread.join()
 
 
-def _wait_for(spec: RunSpec, process: BaseProcess, receiver: Connection) -> Failure | None:
+def _wait_for(
+    spec: RunSpec, process: BaseProcess, receiver: Connection, future: Future[Failure | None]
+) -> None:
+    """Set the result when the process of a run has ended."""
     try:
         failure: Failure | None = receiver.recv()
-        process.join()
     except EOFError:
         process.join()
         message = f"its process ended with code {process.exitcode} (killed, or out of memory?)"
         failure = Failure(spec.name, message, False, message)
     receiver.close()
-    return failure
+    process.join()
+    future.set_result(failure)
 
 
 def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
@@ -148,8 +150,7 @@ def _stop_on_sigterm() -> Callable[[], bool]:
 
 def _end_with_parent() -> None:
     """End this process when its parent is killed: it would continue unseen."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(1)
 

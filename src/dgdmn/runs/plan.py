@@ -43,14 +43,7 @@ class Stage:
     samples: int = 0  # most samples that one training uses
     steps: int = 0  # optimizer steps of all trainings
     work: float = 0.0  # about how many multiplications the trainings take forward
-    bytes: int = 0  # bytes kept when it ends, as `memory_bytes` counts them
-
-    def add(self, epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> None:
-        """Count one more epoch."""
-        self.epochs.append(epoch)
-        self.samples = max(self.samples, epoch.samples)
-        self.steps += math.ceil(epoch.samples / config.batch_size)
-        self.work += training_work(epoch, config, shape)
+    bytes: int = 0  # kept when it ends, as `memory_bytes` counts them
 
 
 def plan_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> list[Stage]:
@@ -117,30 +110,20 @@ def planned_work(name: str, config: Config, tasks: Labels, shape: tuple[int, ...
 
 def training_work(epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> float:
     """About how many multiplications an epoch takes forward."""
-    small = epoch.memory == "stm"
-    if epoch.network == "generator":
-        kernels = config.sttm_generator_convolutions if small else config.generator_convolutions
-        layers = config.sttm_generator_layers if small else config.generator_layers
-        latent_dim = config.sttm_latent_dim if small else config.latent_dim
-        return 2 * epoch.samples * _products(shape, kernels, 4, (*layers, latent_dim))
-    kernels = config.sttm_learner_convolutions if small else config.learner_convolutions
-    layers = config.sttm_learner_layers if small else config.learner_layers
-    return epoch.samples * _products(shape, kernels, 3, layers)
-
-
-def _products(
-    shape: tuple[int, ...], kernels: tuple[int, ...], size: int, layers: tuple[int, ...]
-) -> float:
-    if not kernels:
-        return sum(a * b for a, b in itertools.pairwise((math.prod(shape), *layers)))
-    height, width, channels = image_shape(shape)
-    total = 0.0
-    for n_in, n_out in itertools.pairwise((channels, *kernels)):
-        pixels = height * width if size == 3 else height * width // 4
-        total += pixels * size * size * n_in * n_out
-        height, width = height // 2, width // 2
-    dense = (height * width * kernels[-1], *layers)
-    return total + sum(a * b for a, b in itertools.pairwise(dense))
+    is_generator, options = epoch.network == "generator", vars(config)
+    role = "sttm_" if epoch.memory == "stm" else ""
+    network = role + ("generator" if is_generator else "learner")
+    latent = (options[f"{role}latent_dim"],) if is_generator else ()
+    sizes, kernels = options[f"{network}_layers"] + latent, options[f"{network}_convolutions"]
+    products, n_in = 0, math.prod(shape)
+    if kernels:
+        height, width, n_in = image_shape(shape)
+        for n_out in kernels:  # strided 4 × 4 convolutions, or 3 × 3 ones with pooling
+            products += height * width * n_in * n_out * (4 if is_generator else 9)
+            height, width, n_in = height // 2, width // 2, n_out
+        n_in *= height * width
+    products += sum(a * b for a, b in itertools.pairwise((n_in, *sizes)))
+    return float(epoch.samples * products * (2 if is_generator else 1))
 
 
 def _classes(tasks: Labels) -> list[Any]:
@@ -163,20 +146,19 @@ def _count_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ..
 def _counting_networks(name: str, config: Config) -> dict[str, Any]:
     """The arguments that make an algorithm use counting networks."""
     info = algorithm_info(name)
+    learner_epochs = config.joint_epochs if info.category == "ceiling" else config.learner_epochs
 
-    def network(kind: str, epochs: int, steps: int = 0, n_classes: int = 0) -> CountingNetwork:
-        steps = max(steps, config.min_steps)
-        schedule = Schedule(epochs, batch_size=config.batch_size, min_steps=steps)
-        return CountingNetwork(kind, schedule, n_classes)
+    def schedule(epochs: int, steps: int = 0) -> Schedule:
+        return Schedule(
+            epochs, batch_size=config.batch_size, min_steps=max(steps, config.min_steps)
+        )
 
-    def generator(_shape: Any, role: Role, _rng: torch.Generator) -> CountingNetwork:
+    def generator(_shape: Any, role: Role, _rng: Any) -> CountingNetwork:
         steps = config.sttm_min_steps if role == "stm" else 0
-        return network("generator", config.generator_epochs, steps)
+        return CountingNetwork("generator", schedule(config.generator_epochs, steps))
 
-    def learner(_shape: Any, n_classes: int, _role: Role, _rng: torch.Generator) -> CountingNetwork:
-        joint = info.category == "ceiling"
-        epochs = config.joint_epochs if joint else config.learner_epochs
-        return network("learner", epochs, n_classes=n_classes)
+    def learner(_shape: Any, n_classes: int, _role: Role, _rng: Any) -> CountingNetwork:
+        return CountingNetwork("learner", schedule(learner_epochs), n_classes)
 
     return {"learner": learner, **({"generator": generator} if info.generative else {})}
 
@@ -193,7 +175,11 @@ def _count(
 
     def note(event: Event) -> None:
         if isinstance(event, EpochDone):
-            stages[-1].add(event, config, shape)
+            stage = stages[-1]
+            stage.epochs.append(event)
+            stage.samples = max(stage.samples, event.samples)
+            stage.steps += math.ceil(event.samples / config.batch_size)
+            stage.work += training_work(event, config, shape)
         elif isinstance(event, SleepStarted):
             stages.append(Stage("sleep", event.tasks))
 
@@ -201,16 +187,12 @@ def _count(
     for task, y in tasks:
         stages.append(Stage("learn", (task,)))
         model.partial_fit(np.zeros((len(y), 1)), y, classes=classes, task=task)
-        stages[-1].bytes = _row_bytes(model, math.prod(shape))
+        kept = arrays_in(model.fitted_.memory.state().get("rows"))
+        width = math.prod(shape)
+        stages[-1].bytes = sum(int(x.nbytes) * (width if x.ndim == 2 else 1) for _, x in kept)
     if isinstance(model, GenerativeClassifier):
         model.sleep()
     return stages
-
-
-def _row_bytes(model: ContinualClassifier, width: int) -> int:
-    """Bytes of the training rows kept, if each had `width` values."""
-    kept = arrays_in(model.fitted_.memory.state().get("rows"))
-    return sum(int(x.nbytes) * (width if x.ndim == 2 else 1) for _, x in kept)
 
 
 def _narrow(state: Any, key: str = "") -> Any:

@@ -139,8 +139,7 @@ class RunTasks:
         """The task learned at each step; the last one's name if all are learned as one."""
         self.tests: dict[str, Rows] = {}  # the rows to test on, by task
         self._labels: dict[int, NDArray[Any]] = {}
-        self._cache: dict[int, Rows] = {}
-        self._packed: set[int] = set()
+        self._cache: dict[int, tuple[Rows, bool]] = {}  # rows, and whether gray values are bytes
 
     def read(self, number: int) -> None:
         """Load a task of the stream, unless it was loaded before."""
@@ -149,11 +148,9 @@ class RunTasks:
         task = self._load(number)
         self.tests[task.name] = task.test if task.validation is None else task.validation
         self._labels[number] = task.train.y
-        gray = _to_bytes(task.train.x)
-        rows = task.train if gray is None else Rows(gray, task.train.y)
-        if rows.x.nbytes + sum(one.x.nbytes for one in self._cache.values()) <= CACHE_BYTES:
-            self._cache[number] = rows
-            self._packed |= set() if gray is None else {number}
+        rows, is_packed = _pack(task.train)
+        if rows.x.nbytes + sum(one.x.nbytes for one, _ in self._cache.values()) <= CACHE_BYTES:
+            self._cache[number] = rows, is_packed
 
     def labels(self) -> list[tuple[str, NDArray[Any]]]:
         """The name and the training labels of each step, when all tasks are loaded."""
@@ -171,10 +168,9 @@ class RunTasks:
     def _take(self, position: int) -> Rows:
         number = self._numbers[position]
         again = number in self._numbers[position + 1 :]
-        rows = self._cache.get(number) if again else self._cache.pop(number, None)
-        if rows is None:
-            return self._load(number).train
-        return Rows(to_unit(rows.x), rows.y) if number in self._packed else rows
+        held = self._cache.get(number) if again else self._cache.pop(number, None)
+        rows, is_packed = held or (self._load(number).train, False)
+        return Rows(to_unit(rows.x), rows.y) if is_packed else rows
 
     def _load(self, number: int) -> Task:
         """A task of the stream, with at most `samples_per_task` rows in each part."""
@@ -190,9 +186,11 @@ class RunTasks:
         return Task(task.name, draw(task.train), validation, draw(task.test))
 
 
-def _to_bytes(x: NDArray[Any]) -> NDArray[np.uint8] | None:
-    """Gray values as bytes, a quarter of the size; None if that would change a bit."""
-    if x.dtype != np.float32 or not x.size or x.min() < 0 or x.max() > 1:
-        return None
-    gray = np.round(x * 255).astype(np.uint8)
-    return gray if np.array_equal(to_unit(gray), x) else None
+def _pack(rows: Rows) -> tuple[Rows, bool]:
+    """The rows with gray values as bytes, a quarter of the size, if that keeps every bit."""
+    x = rows.x
+    if x.dtype == np.float32 and x.size and x.min() >= 0 and x.max() <= 1:
+        gray = np.round(x * 255).astype(np.uint8)
+        if np.array_equal(to_unit(gray), x):
+            return Rows(gray, rows.y), True
+    return rows, False

@@ -58,7 +58,7 @@ def execute(
         with directory_lock(directory):
             record = find_run(spec, out)  # another process may have written since
             if record is None or not record.complete:
-                checkpoints = Checkpoints(directory / "checkpoints", every=every, stop=stop)
+                checkpoints = Checkpoints(directory / "checkpoints", every, stop)
                 _Run(spec, stream, tasks, checkpoints).execute(directory, record)
                 record = RunRecord.read(directory)
     Checkpoints(record.directory / "checkpoints").clear()  # a kill may have left some
@@ -74,9 +74,8 @@ def _load_stream(spec: RunSpec) -> TaskStream:
 def _check(spec: RunSpec, stream: TaskStream) -> None:
     for number in spec.revise:
         if not 1 <= number <= len(stream):
-            raise UsageError(
-                f"revise names task {number}; {stream.name} has tasks 1 to {len(stream)}"
-            )
+            tasks = f"{stream.name} has tasks 1 to {len(stream)}"
+            raise UsageError(f"revise names task {number}; {tasks}")
     if (spec.evaluate_on == "validation") != (stream.validation > 0):
         raise UsageError(
             f"evaluate_on is {spec.evaluate_on!r}, but the stream's validation share is "

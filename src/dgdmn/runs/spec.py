@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -14,8 +14,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.records import CONFIG, RunRecord, check_file_name, find_runs, run_key
 from dgdmn.streams import stream_options
 
-_MAX_CHANGES = 160
-"""Characters of changed options in a run's name; a file name has at most 255 bytes."""
+_MAX_CHANGES = 160  # characters of options in a run's name; a file name has at most 255 bytes
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,9 @@ class RunSpec:
         """The spec of a recorded run."""
         config = record.config
         try:
-            return cls(
-                config["stream"],
-                config["algorithm"],
-                config["preset"],
-                Config(**config["options"]),
-                int(config["seed"]),
-                config["evaluate_on"],
-                tuple(config["revise"]),
-                bool(config["together"]),
-                config["device"],
-                int(config["threads"]),
-            )
+            values = {field.name: config[field.name] for field in fields(cls)}
+            lists = {"options": Config(**config["options"]), "revise": tuple(config["revise"])}
+            return cls(**{**values, **lists})
         except (KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{record.directory / CONFIG} does not describe a run ({error}); run it again"
@@ -112,16 +102,10 @@ class RunSpec:
 
     def identity(self) -> dict[str, Any]:
         """The part of config.json that this spec decides, as plain JSON values."""
-        return {
-            "stream": self.stream,
-            "algorithm": self.algorithm,
-            "preset": self.preset,
-            "seed": self.seed,
-            "evaluate_on": self.evaluate_on,
-            "revise": list(self.revise),
-            "together": self.together,
-            "options": to_dict(self.options),
-        }
+        names = ("stream", "algorithm", "preset", "seed", "evaluate_on")
+        lists = {"revise": list(self.revise), "together": self.together}
+        values = {name: getattr(self, name) for name in names}
+        return {**values, **lists, "options": to_dict(self.options)}
 
 
 def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
