@@ -1,108 +1,124 @@
-"""`dgdmn.testing`: our own networks pass, broken ones of every kind are caught, planted rows are found."""
+"""`dgdmn.testing`: good parts pass, broken ones are caught with the right reason, rows are found."""
 
 import copy
 import functools
+import importlib.util
+import inspect
+import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from dgdmn.networks.generator import GeneratorFactory
-from dgdmn.networks.learner import Classifier
-from dgdmn.networks.training import Schedule
+from dgdmn.algorithms.nn import NN
+from dgdmn.core.batch import Batch
+from dgdmn.memory.task_log import TaskLog
+from dgdmn.networks.classifier import Classifier
+from dgdmn.networks.train import Schedule
 from dgdmn.networks.vae import VAE
-from dgdmn.samples import Samples
-from dgdmn.testing import check_generator, check_learner, find_rows
+from dgdmn.testing import (
+    check_algorithm,
+    check_generator,
+    check_learner,
+    check_memory,
+    find_rows,
+)
 
 SCHEDULE = Schedule(epochs=8, batch_size=32, learning_rate=0.01)
 
 
 def vae(shape, role, rng, kind=VAE, convolutions=()):
-    return kind(shape, hidden=(16,), convolutions=convolutions, latent=4, schedule=SCHEDULE, rng=rng)
+    return kind(
+        shape, hidden=(16,), convolutions=convolutions, latent_dim=4, schedule=SCHEDULE, rng=rng
+    )
 
 
 def classifier(shape, n_classes, role, rng, kind=Classifier, convolutions=()):
-    return kind(shape, n_classes, hidden=(16,), convolutions=convolutions, schedule=SCHEDULE, rng=rng)
+    return kind(
+        shape, n_classes, hidden=(16,), convolutions=convolutions, schedule=SCHEDULE, rng=rng
+    )
 
 
 @pytest.mark.parametrize(
     ("shape", "convolutions"), [((8, 8), ()), ((8, 8), (4,)), ((9, 7, 3), (4,)), ((20,), ())]
 )
-def test_our_networks_keep_the_contract(shape, convolutions):
+def test_our_networks_pass(shape, convolutions):
     check_generator(functools.partial(vae, convolutions=convolutions), shape)
     check_learner(functools.partial(classifier, convolutions=convolutions), shape)
 
 
 class KeepsRows(VAE):
-    def fit(self, x, rng, listen):
-        super().fit(x, rng, listen)
+    def fit(self, x, rng, callback):
+        super().fit(x, rng, callback)
         self.last = x[::10]
 
 
 class KeepsBytes(VAE):
-    def fit(self, x, rng, listen):
-        super().fit(x, rng, listen)
+    def fit(self, x, rng, callback):
+        super().fit(x, rng, callback)
         rows = (x[:1] * 255).round().byte().numpy()
         self.again = lambda: rows
 
 
-class KeepsInItsClass(VAE):
+class KeepsRowsInItsClass(VAE):
     cache = []  # noqa: RUF012
 
-    def fit(self, x, rng, listen):
-        super().fit(x, rng, listen)
+    def fit(self, x, rng, callback):
+        super().fit(x, rng, callback)
         self.cache.append(x)
 
 
-class DrawsGlobally(VAE):
-    def fit(self, x, rng, listen):
-        super().fit(x[torch.randperm(len(x))], rng, listen)
+class UsesGlobalTorch(VAE):
+    def fit(self, x, rng, callback):
+        super().fit(x[torch.randperm(len(x))], rng, callback)
 
 
-class DrawsFromNumpy(VAE):
-    def fit(self, x, rng, listen):
-        super().fit(x[np.random.permutation(len(x))], rng, listen)  # noqa: NPY002
+class UsesGlobalNumpy(VAE):
+    def fit(self, x, rng, callback):
+        super().fit(x[np.random.permutation(len(x))], rng, callback)  # noqa: NPY002
 
 
-class IsSilent(VAE):
-    def fit(self, x, rng, listen):
+class SendsNoEvents(VAE):
+    def fit(self, x, rng, callback):
         super().fit(x, rng, lambda event: None)
 
 
 class LearnsNothing(VAE):
-    def fit(self, x, rng, listen):
+    def fit(self, x, rng, callback):
         state = copy.deepcopy(self.state_dict())
-        super().fit(x, rng, listen)
+        super().fit(x, rng, callback)
         self.load_state_dict(state)
 
 
 class WritesIntoItsInputs(VAE):
-    def fit(self, x, rng, listen):
-        super().fit(x, rng, listen)
+    def fit(self, x, rng, callback):
+        super().fit(x, rng, callback)
         x.mul_(0.5)
 
 
-class DreamsTooWide(VAE):
+class SamplesOutOfRange(VAE):
     def sample(self, n, rng):
         return super().sample(n, rng) * 3 - 1
 
 
-class DreamsImages(VAE):
+class SamplesImages(VAE):
     def sample(self, n, rng):
         return super().sample(n, rng).reshape(n, 8, 8)
 
 
-class DreamsByItself(VAE):
+class SamplesGlobally(VAE):
     def sample(self, n, rng):
         return super().sample(n, torch.default_generator)
 
 
-class DreamsAlwaysTheSame(VAE):
+class SamplesAlwaysTheSame(VAE):
     def sample(self, n, rng):
         return super().sample(n, torch.Generator().manual_seed(0))
 
 
-class CannotDreamNothing(VAE):
+class CannotSampleNothing(VAE):
     def sample(self, n, rng):
         return super().sample(max(n, 1), rng)
 
@@ -112,22 +128,22 @@ class ReconstructsAtRandom(VAE):
         return (super().reconstruct(x) + 0.1 * torch.rand(x.shape)).clamp(0, 1)
 
 
-class LooksAtTheBatch(VAE):
+class UsesTheBatch(VAE):
     def reconstruct(self, x):
         return super().reconstruct(x - x.mean(dim=0)) if len(x) else x
 
 
 class CarriesGradients(VAE):
     def reconstruct(self, x):
-        return self.decode(self.encode(x)[0]).sigmoid()
+        return self.decode(self.posterior(x)[0]).sigmoid()
 
 
-class LosesOneNumber(VAE):
+class LossOfTheBatch(VAE):
     def reconstruction_loss(self, x):
         return super().reconstruction_loss(x).mean()
 
 
-class LosesNothing(VAE):
+class LossIsNaN(VAE):
     def reconstruction_loss(self, x):
         return super().reconstruction_loss(x) * float("nan")
 
@@ -143,31 +159,31 @@ class ForgetsItsState(VAE):
 
 
 class CodesTooLong(VAE):
-    def posterior(self, x):
-        mean, deviation = super().posterior(x)
+    def encode(self, x):
+        mean, deviation = super().encode(x)
         return torch.cat([mean, mean], dim=1), deviation
 
 
 class CodesWithGradients(VAE):
-    def posterior(self, x):
-        mean, log_variance = self.encode(x)
+    def encode(self, x):
+        mean, log_variance = self.posterior(x)
         return mean, (log_variance / 2).exp()
 
 
-class SpreadsBelowZero(VAE):
-    def posterior(self, x):
-        mean, deviation = super().posterior(x)
+class NegativeDeviations(VAE):
+    def encode(self, x):
+        mean, deviation = super().encode(x)
         return mean, -deviation
 
 
-class CodesByTheBatch(VAE):
-    def posterior(self, x):
-        return super().posterior(x - x.mean(dim=0))
+class CodesOfTheBatch(VAE):
+    def encode(self, x):
+        return super().encode(x - x.mean(dim=0))
 
 
 class DecodesToImages(VAE):
-    def decoded(self, z):
-        return super().decoded(z).reshape(len(z), 8, 8)
+    def decode_mean(self, z):
+        return super().decode_mean(z).reshape(len(z), 8, 8)
 
     def sample(self, n, rng):
         return super().sample(n, rng).flatten(1)
@@ -181,29 +197,29 @@ class DecodesToImages(VAE):
     [
         (KeepsRows, r"keeps training rows at \.last"),
         (KeepsBytes, r"keeps training rows at \.again\(\)"),
-        (KeepsInItsClass, r"keeps training rows at \.cache"),
-        (DrawsGlobally, "draws from torch's global"),
-        (DrawsFromNumpy, "draws from numpy's global"),
-        (IsSilent, "tells nobody of its epochs"),
+        (KeepsRowsInItsClass, r"keeps training rows at \.cache"),
+        (UsesGlobalTorch, "uses torch's global random numbers"),
+        (UsesGlobalNumpy, "uses numpy's global random numbers"),
+        (SendsNoEvents, "sends no events"),
         (LearnsNothing, "does not lower reconstruction_loss"),
         (WritesIntoItsInputs, "writes into the inputs"),
-        (DreamsTooWide, r"sample\(7\) gives values outside"),
-        (DreamsImages, r"sample\(7\) gives shape"),
-        (DreamsByItself, "sample gives other bits"),
-        (DreamsAlwaysTheSame, "same bits for another seed"),
-        (CannotDreamNothing, r"sample\(0\) gives shape"),
+        (SamplesOutOfRange, r"sample\(7\) gives values outside"),
+        (SamplesImages, r"sample\(7\) gives shape"),
+        (SamplesGlobally, "sample gives other bits"),
+        (SamplesAlwaysTheSame, "same bits for another seed"),
+        (CannotSampleNothing, r"sample\(0\) gives shape"),
         (ReconstructsAtRandom, "reconstruct gives other bits"),
-        (LooksAtTheBatch, "reconstruct gives a row another answer"),
-        (CarriesGradients, "gradient graph"),
-        (LosesOneNumber, "reconstruction_loss gives shape"),
-        (LosesNothing, "not finite"),
-        (CodesTooLong, r"posterior's mean has shape \(120, \d+\), not \(n, latent\)"),
-        (CodesWithGradients, "posterior's mean is a tensor that still carries its gradient graph"),
-        (SpreadsBelowZero, "posterior's deviation has values below 0"),
-        (CodesByTheBatch, "posterior gives a row another answer"),
-        (DecodesToImages, "decoded gives shape"),
+        (UsesTheBatch, "reconstruct of a row depends on the other rows"),
+        (CarriesGradients, "reconstruct gives a tensor with a gradient graph"),
+        (LossOfTheBatch, "reconstruction_loss gives shape"),
+        (LossIsNaN, "not finite"),
+        (CodesTooLong, r"the mean of encode has shape \(120, 8\), not \(120, 4\)"),
+        (CodesWithGradients, "the mean of encode carries a gradient graph"),
+        (NegativeDeviations, "the deviation of encode has values below 0"),
+        (CodesOfTheBatch, "encode of a row depends on the other rows"),
+        (DecodesToImages, "decode_mean gives shape"),
         (SharesWeights, "deep copy changes the original"),
-        (ForgetsItsState, "does not give reconstruct back"),
+        (ForgetsItsState, "load_state_dict does not restore sample"),
     ],
 )
 def test_broken_generators_are_caught(kind, reason):
@@ -212,24 +228,24 @@ def test_broken_generators_are_caught(kind, reason):
 
 
 class GivesLogits(Classifier):
-    def probabilities(self, x):
+    def predict_proba(self, x):
         return self(x).detach()
 
 
 class GivesHalves(Classifier):
-    def probabilities(self, x):
-        return super().probabilities(x) / 2
+    def predict_proba(self, x):
+        return super().predict_proba(x) / 2
 
 
-class HoldsRows(Classifier):
-    def fit(self, samples, rng, listen):
-        super().fit(samples, rng, listen)
-        self.last = {"batch": [samples]}
+class KeepsBatches(Classifier):
+    def fit(self, batch, rng, callback):
+        super().fit(batch, rng, callback)
+        self.last = {"batch": [batch]}
 
 
-class TeachesNothing(Classifier):
-    def fit(self, samples, rng, listen):
-        super().fit(Samples(samples.x, samples.y.roll(1)), rng, listen)
+class LearnsWrongLabels(Classifier):
+    def fit(self, batch, rng, callback):
+        super().fit(Batch(batch.x, batch.y.roll(1)), rng, callback)
 
 
 class ForgetsWhenGrowing(Classifier):
@@ -245,21 +261,19 @@ class NeverGrows(Classifier):
 
 
 class ShufflesGlobally(Classifier):
-    def fit(self, samples, rng, listen):
+    def fit(self, batch, rng, callback):
         torch.rand(1)
-        super().fit(samples, rng, listen)
+        super().fit(batch, rng, callback)
 
 
-class NamesItselfWrongly(Classifier):
-    def fit(self, samples, rng, listen):
-        super().fit(samples, rng, lambda event: listen(type(event)("net", event.epoch, event.epochs, 1, 0.0)))
+class SendsAWrongName(Classifier):
+    def fit(self, batch, rng, callback):
+        super().fit(batch, rng, lambda event: callback(replace(event, network="net")))
 
 
 class CountsFromZero(Classifier):
-    def fit(self, samples, rng, listen):
-        super().fit(
-            samples, rng, lambda event: listen(type(event)("learner", event.epoch - 1, event.epochs, 1, 0.0))
-        )
+    def fit(self, batch, rng, callback):
+        super().fit(batch, rng, lambda event: callback(replace(event, epoch=event.epoch - 1)))
 
 
 class IsItsOwnCopy(Classifier):
@@ -275,17 +289,17 @@ class LoadsNothing(Classifier):
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        (GivesLogits, "probabilities gives values outside"),
+        (GivesLogits, "predict_proba gives values outside"),
         (GivesHalves, "do not sum to 1"),
-        (HoldsRows, r"keeps training rows at \.last\['batch'\]\[0\]\.x"),
-        (TeachesNothing, "accuracy of only"),
-        (ForgetsWhenGrowing, "grow changes what is known"),
-        (NeverGrows, "probabilities gives shape"),
-        (ShufflesGlobally, "draws from torch's global"),
-        (NamesItselfWrongly, "name the network {'net'}"),
+        (KeepsBatches, r"keeps training rows at \.last\['batch'\]\[0\]\.x"),
+        (LearnsWrongLabels, "accuracy of only"),
+        (ForgetsWhenGrowing, "grow changes the answers about old classes"),
+        (NeverGrows, "predict_proba gives shape"),
+        (ShufflesGlobally, "uses torch's global random numbers"),
+        (SendsAWrongName, "name the network {'net'}"),
         (CountsFromZero, "count its epochs from 1"),
         (IsItsOwnCopy, "deep copy changes the original"),
-        (LoadsNothing, "does not give probabilities back"),
+        (LoadsNothing, "load_state_dict does not restore predict_proba"),
     ],
 )
 def test_broken_learners_are_caught(kind, reason):
@@ -293,9 +307,192 @@ def test_broken_learners_are_caught(kind, reason):
         check_learner(functools.partial(classifier, kind=kind))
 
 
-def test_the_factory_protocol_is_what_the_check_calls():
-    names = list(GeneratorFactory.__call__.__annotations__)
-    assert names == ["shape", "role", "rng", "return"]
+def example(name):
+    path = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (5,), (6, 4, 3)])
+def test_the_generator_of_the_example_passes(shape):
+    check_generator(example("own_generator").PCAGenerator, shape)
+
+
+def test_a_memory_with_the_generator_of_the_example_remembers(capsys):
+    example("own_generator").main()
+    accuracy = float(re.search(r"with PCA: (0\.\d+)", capsys.readouterr().out)[1])
+    assert accuracy > 0.7, "without dreams it would know the last five of ten tasks"
+
+
+class ClassMeans:
+    """A toy memory: the sum and number of each class's rows. Consolidation adds them up."""
+
+    def __init__(self, shape, n_classes, role, rng):
+        self.tasks, self.counts = TaskLog(), np.zeros(n_classes)
+        self.sums = np.zeros((n_classes, int(np.prod(shape))))
+
+    def learn(self, new, tasks, ctx, recalled=None):
+        members = np.eye(len(self.counts))[new.y].T
+        self.add(members @ new.x, members.sum(axis=1), tasks)
+
+    def consolidate(self, task_memories, ctx):
+        for one in task_memories:
+            self.add(one.sums, one.counts, one.tasks)
+
+    def add(self, sums, counts, tasks):
+        self.sums, self.counts = self.sums + sums, self.counts + counts
+        self.tasks = self.tasks.add(tasks)
+
+    def distances(self, x):
+        means = self.sums / np.maximum(self.counts, 1)[:, None]
+        return ((x[:, None] - means) ** 2).sum(axis=2) + 1e6 * (self.counts == 0)
+
+    def predict_proba(self, x):
+        scores = np.exp(-self.distances(x))
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def recognition_loss(self, x):
+        return self.distances(x).min(axis=1)
+
+    def recall(self, x):
+        return Batch(x, self.distances(x).argmin(axis=1))
+
+    def sample(self, n, rng):
+        y = rng.next_numpy().choice(np.flatnonzero(self.counts), n)
+        return Batch(self.sums[y] / self.counts[y, None], y)
+
+    def grow(self, n_classes):
+        more = (0, n_classes - len(self.counts))
+        self.counts, self.sums = np.pad(self.counts, more), np.pad(self.sums, (more, (0, 0)))
+
+    def nbytes(self, *, at_capacity=False):
+        return self.sums.nbytes + self.counts.nbytes
+
+    def buffer_bytes(self):
+        return 0
+
+    def state(self):
+        return {"sums": self.sums, "counts": self.counts, "tasks": self.tasks.state()}
+
+    def load_state(self, state):
+        self.sums, self.counts = state["sums"], state["counts"]
+        self.tasks = TaskLog.from_state(state["tasks"])
+
+
+def test_a_toy_memory_of_forty_lines_passes():
+    check_memory(ClassMeans)
+    lines = inspect.getsource(ClassMeans).splitlines()
+    assert len([line for line in lines if line.strip()]) <= 40
+
+
+class LogsNothing(ClassMeans):
+    def learn(self, new, tasks, ctx, recalled=None):
+        super().learn(new, {}, ctx)
+
+
+class ChangesInPlace(ClassMeans):
+    def add(self, sums, counts, tasks):
+        self.sums += sums
+        self.counts += counts
+        self.tasks = self.tasks.add(tasks)
+
+
+class NeverConsolidates(ClassMeans):
+    def consolidate(self, task_memories, ctx):
+        pass
+
+
+class LoadsWrongOrder(ClassMeans):
+    def load_state(self, state):
+        super().load_state({**state, "sums": state["sums"][::-1]})
+
+
+class KnowsEverything(ClassMeans):
+    def recognition_loss(self, x):
+        return np.zeros(len(x))
+
+
+class NeverAddsClasses(ClassMeans):
+    def grow(self, n_classes):
+        pass
+
+
+class KeepsItsRows(ClassMeans):
+    def learn(self, new, tasks, ctx, recalled=None):
+        super().learn(new, tasks, ctx)
+        self.rows = [new.x]
+
+    def consolidate(self, task_memories, ctx):
+        super().consolidate(task_memories, ctx)
+        self.rows = [one.rows for one in task_memories]
+
+
+class SamplesNaN(ClassMeans):
+    def sample(self, n, rng):
+        batch = super().sample(n, rng)
+        return Batch(batch.x * np.nan, batch.y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (LogsNothing, "learn does not log the task"),
+        (ChangesInPlace, "learn changes a snapshot"),
+        (NeverConsolidates, "consolidate does not log the tasks"),
+        (LoadsWrongOrder, "load_state changes answers"),
+        (KnowsEverything, "recognition_loss is not lower for what was learned"),
+        (NeverAddsClasses, "grow does not add a class"),
+        (KeepsItsRows, "keeps training rows"),
+        (SamplesNaN, "sample gives values that are not finite"),
+        (lambda *_: object(), "object lacks a method"),
+    ],
+)
+def test_broken_memories_are_caught(kind, reason):
+    with pytest.raises(AssertionError, match=reason):
+        check_memory(kind)
+
+
+SMALL = {"learner_layers": (8,), "batch_size": 16, "learning_rate": 0.01, "min_steps": 60}
+
+
+class StoresRows(NN):
+    def partial_fit(self, X, y, classes=None, *, task=None):
+        self.rows_ = X
+        return super().partial_fit(X, y, classes, task=task)
+
+
+class UsesNumpyGlobally(NN):
+    def partial_fit(self, X, y, classes=None, *, task=None):
+        np.random.rand()  # noqa: NPY002
+        return super().partial_fit(X, y, classes, task=task)
+
+
+class AcceptsAnything(NN):
+    def partial_fit(self, X, y, classes=None, *, task=None):
+        return super().partial_fit(np.nan_to_num(X), y, classes, task=task)
+
+
+class PredictsAtRandom(NN):
+    def predict_proba(self, X, task=None):
+        answers = super().predict_proba(X, task)
+        noisy = answers + np.random.default_rng().random(answers.shape) / 100
+        return noisy / noisy.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (StoresRows, r"keeps rows at \['\.rows_"),
+        (UsesNumpyGlobally, "uses numpy's global random numbers"),
+        (AcceptsAnything, "partial_fit does not fail with NaN in X"),
+        (PredictsAtRandom, "a seed gives other bits again"),
+    ],
+)
+def test_broken_algorithms_are_caught(kind, reason):
+    with pytest.raises(AssertionError, match=reason):
+        check_algorithm(kind, **SMALL)
 
 
 X = np.random.default_rng(0).random((5, 12)).astype(np.float32)
@@ -342,7 +539,7 @@ def _graph(x):
         pytest.param(np.ascontiguousarray(X.T), id="columns"),
         pytest.param(X[3:, ::2], id="numpy view with its base"),
         pytest.param(X[2].astype(np.float64), id="float64"),
-        pytest.param(np.r_[0.5, X[2], 0.5], id="amid other numbers"),
+        pytest.param(np.r_[0.5, X[2], 0.5], id="between other numbers"),
         pytest.param(np.round(X * 255).astype(np.uint8), id="uint8"),
         pytest.param(np.round(X * 255).astype(np.int64), id="int64"),
         pytest.param([[1, [X[0].copy()]], "other"], id="list of lists"),
@@ -367,7 +564,7 @@ def test_planted_rows_are_found(plant):
     assert not find_rows(plant, 1 - X)
 
 
-def test_paths_lead_to_the_row():
+def test_paths_name_the_place_of_a_row():
     assert find_rows({"a": [0, Slotted(X)], "b": torch.zeros(9)}, X[3:4]) == ["['a'][1]"]
     network = vae((12,), "stm", torch.Generator().manual_seed(0))
     network.cache = {"rows": [torch.from_numpy(X)]}
@@ -380,7 +577,7 @@ def test_a_gradient_that_equals_a_row_is_found():
     assert find_rows([weight], X[:1]) == ["[0].grad"]
 
 
-def test_blank_rows_and_ordinary_networks_are_no_finding():
+def test_blank_rows_and_plain_networks_are_not_reported():
     network = vae((12,), "stm", torch.Generator().manual_seed(0))
     assert not find_rows(network, np.zeros((3, 12)))
     assert not find_rows(network, X)

@@ -1,11 +1,22 @@
-"""Keras's initialisation, and image shapes."""
+"""Initialization as in Keras, and image shapes."""
 
 import math
 
 import pytest
 import torch
 
-from dgdmn.networks.layers import ToImage, ToRows, convolution, dense, image_shape, upconvolution
+from dgdmn.networks.layers import (
+    Dropout,
+    ToFeatures,
+    ToImage,
+    ToRows,
+    convolution,
+    dense,
+    image_shape,
+    meta_weights,
+    to_device,
+    upconvolution,
+)
 
 
 def rng(seed=0):
@@ -49,5 +60,28 @@ def test_image_shapes():
     assert image_shape((28, 28)) == (28, 28, 1)
     assert image_shape((4, 5, 3)) == (4, 5, 3)
     assert image_shape((784,)) == (28, 28, 1)
-    with pytest.raises(ValueError, match="12 features are no square image"):
+    with pytest.raises(ValueError, match="12 features are not a square image"):
         image_shape((12,))
+
+
+def test_features_become_images():
+    x = torch.arange(2 * 24.0).reshape(2, 24)
+    images = ToFeatures(2, 4, 3)(x)
+    assert torch.equal(images.flatten(1), x)
+    assert images.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_dropout_uses_the_generator_passed_and_keeps_the_mean():
+    x, drop = torch.ones(100, 100), Dropout(0.2)
+    assert drop(x) is x, "nothing is dropped without a generator"
+    dropped = drop(x, rng(1))
+    assert torch.equal(dropped, drop(x, rng(1)))
+    assert set(dropped.unique().tolist()) == {0.0, 1.25}
+    assert float(dropped.mean()) == pytest.approx(1, abs=0.02)
+
+
+def test_layers_without_weights_take_no_memory_and_stay_where_they_are():
+    with meta_weights():
+        layer = to_device(dense(10**6, 10**6, rng()), "cpu")
+    assert layer.weight.device.type == "meta"
+    assert dense(2, 3, rng()).weight.device.type == "cpu", "only inside the block"

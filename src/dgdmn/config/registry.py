@@ -119,7 +119,7 @@ def load_target(target: str) -> Any:
     module, _, name = target.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise UsageError(
             f"cannot import {target!r} ({error}); give package.module:Class"
         ) from error

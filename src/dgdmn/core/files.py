@@ -69,7 +69,7 @@ def read_json(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
     try:
         value = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DgdmnError(f"{path} is damaged: {error}; restore it or run it again") from error
     if not isinstance(value, dict):
         raise DgdmnError(f"{path} is damaged: it is not a JSON object; restore it or run it again")

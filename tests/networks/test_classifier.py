@@ -1,13 +1,13 @@
-"""Classifiers: their formula, their growth, their limits."""
+"""Classifiers: their formulas, their growth and their limits."""
 
 import numpy as np
 import pytest
 import torch
 
-from dgdmn.events import ignore
-from dgdmn.networks.learner import Classifier, cross_entropy
-from dgdmn.networks.training import Schedule
-from dgdmn.samples import Samples
+from dgdmn.core.batch import Batch
+from dgdmn.core.events import ignore
+from dgdmn.networks.classifier import Classifier, cross_entropy
+from dgdmn.networks.train import Schedule
 
 
 def rng(seed=0):
@@ -26,16 +26,18 @@ def inputs(n, d):
 def test_softmax_and_cross_entropy_by_hand():
     network, x, y = classifier(), inputs(6, 3), torch.tensor([0, 1, 2, 3, 0, 1])
     first, head = network.body[0], network.head
-    hidden = np.maximum(x.numpy() @ first.weight.detach().numpy().T + first.bias.detach().numpy(), 0)
+    hidden = np.maximum(
+        x.numpy() @ first.weight.detach().numpy().T + first.bias.detach().numpy(), 0
+    )
     logits = hidden @ head.weight.detach().numpy().T + head.bias.detach().numpy()
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(network.probabilities(x), p, rtol=1e-5)
+    np.testing.assert_allclose(network.predict_proba(x), p, rtol=1e-5)
     expected = -np.log(p[np.arange(6), y]).mean()
     assert float(network.loss(x, y, rng()).detach()) == pytest.approx(expected, rel=1e-5)
 
 
 def test_clipped_cross_entropy_by_hand():
-    """−log of the label's probability, held within [c, 1 − c]; its gradient is p − onehot inside, nothing outside."""
+    """−log of the label's probability clipped to [c, 1 − c]; the gradient is p − onehot inside, 0 outside."""
     p = np.array([[0.005, 0.6, 0.395], [0.3, 0.3, 0.4], [0.002, 0.003, 0.995]])
     logits = torch.tensor(np.log(p), dtype=torch.float64, requires_grad=True)
     y = torch.tensor([0, 1, 2])
@@ -52,24 +54,26 @@ def test_clipped_cross_entropy_by_hand():
 
 
 @pytest.mark.parametrize("clip", [0.0, 1e-7])
-def test_a_class_made_too_improbable_is_learnt_by_exact_cross_entropy_alone(clip):
-    """What probably happened to the paper's networks: a class is met when it is all but ruled out."""
-    network = classifier(n_classes=2, clip_probability=clip, schedule=Schedule(epochs=200, batch_size=8))
+def test_only_exact_cross_entropy_learns_a_class_that_is_too_improbable(clip):
+    """What probably happened to the paper's networks: a class comes when its probability is almost 0."""
+    network = classifier(
+        n_classes=2, clip_probability=clip, schedule=Schedule(epochs=200, batch_size=8)
+    )
     first, second = inputs(8, 3), inputs(8, 3) + 2
     with torch.no_grad():
         network.head.bias[1] = -40.0
-    network.fit(Samples(first, torch.zeros(8, dtype=torch.long)), rng(), ignore)
+    network.fit(Batch(first, torch.zeros(8, dtype=torch.long)), rng(), ignore)
     before = network(second).detach()
     network.schedule = Schedule(epochs=400, batch_size=8, learning_rate=0.05)
-    network.fit(Samples(second, torch.ones(8, dtype=torch.long)), rng(), ignore)
-    learnt = bool((network.probabilities(second).argmax(dim=1) == 1).all())
-    assert learnt == (clip == 0)
-    assert torch.equal(network(second).detach(), before) == (clip > 0), "without a gradient nothing moves"
+    network.fit(Batch(second, torch.ones(8, dtype=torch.long)), rng(), ignore)
+    learned = bool((network.predict_proba(second).argmax(dim=1) == 1).all())
+    assert learned == (clip == 0)
+    assert torch.equal(network(second).detach(), before) == (clip > 0), "no gradient, no change"
 
 
-def test_growing_keeps_the_old_outputs_to_the_bit():
+def test_growing_keeps_the_old_outputs():
     network, x = classifier(), inputs(6, 3)
-    network.fit(Samples(x, torch.tensor([0, 1, 2, 3, 0, 1])), rng(), ignore)
+    network.fit(Batch(x, torch.tensor([0, 1, 2, 3, 0, 1])), rng(), ignore)
     before = network(x).detach()
     network.grow(7, rng(2))
     after = network(x).detach()
@@ -79,28 +83,21 @@ def test_growing_keeps_the_old_outputs_to_the_bit():
     assert network(x).shape == (6, 7), "it never shrinks"
 
 
-def test_growing_with_kept_squares_goes_on():
-    network = classifier(keep_optimiser=True)
-    samples = Samples(inputs(6, 3), torch.tensor([0, 1, 2, 3, 0, 1]))
-    network.fit(samples, rng(), ignore)
-    network.grow(6, rng(1))
-    network.fit(Samples(samples.x, samples.y + 2), rng(), ignore)
-    assert len(network.squares) == len(list(network.parameters()))
-
-
 @pytest.mark.parametrize("shape", [(9, 7, 3), (10, 10), (100,)])
-def test_convolutions_take_images_of_any_kind(shape):
+def test_convolutions_accept_images_of_any_shape(shape):
     network = classifier(shape, convolutions=(4,))
-    assert network.probabilities(inputs(3, int(np.prod(shape)))).shape == (3, 4)
+    assert network.predict_proba(inputs(3, int(np.prod(shape)))).shape == (3, 4)
 
 
-@pytest.mark.parametrize(("shape", "convolutions"), [((9, 7), (4, 4)), ((3, 3), (4,)), ((2, 28), (4,))])
+@pytest.mark.parametrize(
+    ("shape", "convolutions"), [((9, 7), (4, 4)), ((3, 3), (4,)), ((2, 28), (4,))]
+)
 def test_images_too_small_for_their_convolutions_are_refused(shape, convolutions):
     with pytest.raises(ValueError, match=r"too small for \d convolutions"):
         classifier(shape, convolutions=convolutions)
 
 
-def test_paper_sizes_of_shapes():
+def test_the_papers_sizes_for_shapes():
     """Appendix B: 12 and 20 kernels of 3 × 3, each with 2 × 2 pooling, then 16 and 6 units, on 28 × 28."""
     network = classifier((28, 28), 6, hidden=(16,), convolutions=(12, 20))
     sizes = [tuple(p.shape) for p in network.parameters() if p.ndim > 1]
