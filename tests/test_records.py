@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dgdmn.config import resolve, to_dict
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.metrics import bwt
-from dgdmn.config import resolve, to_dict
 from dgdmn.records import RunRecord, RunWriter, find_runs, read_status, run_key
 
 TASKS = ["zero", 'a "quoted", name', "क"]

@@ -16,6 +16,7 @@ without a line break, an event that is not complete JSON). The reader ignores it
 removes it.
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -50,7 +51,6 @@ FILES = (CONFIG, EVENTS, SUMMARY, *(f"{matrix}.csv" for matrix in MATRICES))
 Phase = Literal[
     "loading", "learning", "sleeping", "testing", "finishing", "done", "failed", "stopped"
 ]
-"""What a run does, or how it ended."""
 
 
 def run_key(config: Mapping[str, Any]) -> str:
@@ -68,24 +68,18 @@ def find_runs(directory: Path) -> dict[str, Path]:
     """The run directories directly in `directory`, by key; a complete run wins over an incomplete one."""
     found: dict[str, Path] = {}
     for path in sorted(Path(directory).glob(f"*/{CONFIG}")):
-        try:
-            config = read_json(path)
-        except DgdmnError:
-            continue
-        key = config.get("key")
-        if config.get("format") != FORMAT or not isinstance(key, str):
-            continue
-        if key not in found or not (found[key] / SUMMARY).exists():
-            found[key] = path.parent
+        with contextlib.suppress(DgdmnError):  # other versions and damaged runs are left out
+            key = str(_read_config(path.parent)["key"])
+            if key not in found or not (found[key] / SUMMARY).exists():
+                found[key] = path.parent
     return found
 
 
 def read_status(directory: Path) -> dict[str, Any] | None:
     """The content of status.json, or None if there is none that can be read."""
-    try:
+    with contextlib.suppress(DgdmnError):
         return read_json(Path(directory) / STATUS)
-    except DgdmnError:
-        return None
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,9 +168,7 @@ class RunWriter:
         self._open(Path(directory), tuple(config["tasks"]), steps=0, seconds=0.0)
         taken = [name for name in FILES if (self.directory / name).exists()]
         if taken:
-            raise UsageError(
-                f"{directory} already holds a run ({taken[0]}); resume it, remove it or choose another"
-            )
+            raise UsageError(f"{directory} already holds a run ({taken[0]}); resume or remove it")
         content = json_bytes(config, indent=1)
         with os_errors("write", self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -201,9 +193,7 @@ class RunWriter:
         record = RunRecord.read(directory)
         recorded = len(record.order)
         if not 0 <= steps <= recorded:
-            raise UsageError(
-                f"steps is {steps}: {directory} holds {recorded} rows, continue after 0 to {recorded}"
-            )
+            raise UsageError(f"steps is {steps}: {directory} holds {recorded} rows; give fewer")
         writer = cls.__new__(cls)
         seconds = float(record.events[-1].get("seconds") or 0.0) if record.events else 0.0
         kept = record.events[:events]
@@ -211,9 +201,8 @@ class RunWriter:
         writer._drop_after(steps, rows, kept)
         writer.events = len(kept)
         if config is not None:
-            files.write_atomic(
-                writer.directory / CONFIG, json_bytes({"format": FORMAT, **config}, indent=1)
-            )
+            content = json_bytes({"format": FORMAT, **config}, indent=1)
+            files.write_atomic(writer.directory / CONFIG, content)
         writer.event("resumed", steps=steps)
         return writer
 
@@ -246,9 +235,7 @@ class RunWriter:
         """Append one line to events.jsonl: kind, time, seconds and the fields."""
         reserved = {"kind", "time", "seconds"} & fields.keys()
         if reserved:
-            raise UsageError(
-                f"event field {min(reserved)!r} is set by the writer; give it another name"
-            )
+            raise UsageError(f"event field {min(reserved)!r} is set by the writer; rename it")
         line = {"kind": kind, "time": _utc_now(), "seconds": round(self.seconds, 6), **fields}
         files.append_bytes(self.directory / EVENTS, json_bytes(line), durable=False)
         self.events += 1
@@ -309,17 +296,13 @@ class RunWriter:
 def check_file_name(what: str, name: str) -> None:
     """Refuse a name that could leave its directory or that a shell would interpret."""
     if not re.fullmatch(r"\w[\w.-]*", name):
-        raise UsageError(
-            f"{what} is {name!r}; use letters, digits, '.', '_' and '-', because it names a file"
-        )
+        raise UsageError(f"{what} is {name!r}; use letters, digits, '.', '_' and '-'")
 
 
 def _read_config(directory: Path) -> dict[str, Any]:
     path = directory / CONFIG
     if not path.is_file():
-        raise DgdmnError(
-            f"{directory} is not a run directory (no {CONFIG}); give one of `dgdmn run`"
-        )
+        raise DgdmnError(f"{directory} is not a run directory (no {CONFIG}); choose another")
     config = read_json(path)
     try:
         _check_config(config)
@@ -329,13 +312,11 @@ def _read_config(directory: Path) -> dict[str, Any]:
 
 
 def _check_config(config: Mapping[str, Any]) -> None:
-    if config.get("format") != FORMAT:
-        raise UsageError(
-            f"run format is {config.get('format')!r}, this version reads {FORMAT}; run it again"
-        )
-    if not isinstance(config.get("key"), str):
-        raise UsageError(f"key is {config.get('key')!r}; it must be the run's key")
-    names = config.get("tasks")
+    found, key, names = config.get("format"), config.get("key"), config.get("tasks")
+    if found != FORMAT:
+        raise UsageError(f"run format is {found!r}, this version reads {FORMAT}; run it again")
+    if not isinstance(key, str):
+        raise UsageError(f"key is {key!r}; it must be the run's key")
     if not isinstance(names, list | tuple) or not names:
         raise UsageError('config["tasks"] is missing; list the task names, one for each column')
     for name in names:
