@@ -128,8 +128,8 @@ def test_odd_numbers_are_harmless(writer, value):
 def test_a_directory_that_is_no_run(tmp_path):
     (tmp_path / "odd").mkdir()
     state, facts = described(tmp_path / "odd")
-    assert (state, facts["problem"]) == ("broken", "not a run directory: there is no config.json")
-    (tmp_path / "odd" / "config.json").write_text('{"tasks": ["a"]}')
+    assert (state, facts["problem"]) == ("broken", "not a run directory: there is no config.json with a key")
+    (tmp_path / "odd" / "config.json").write_text('{"key": "k"}')
     os.mkfifo(tmp_path / "odd" / "status.json")
     assert described(tmp_path / "odd")[1]["problem"] == "status.json is not a file"
 

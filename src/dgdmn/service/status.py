@@ -54,8 +54,8 @@ def describe_run(directory: Path, now: float) -> tuple[str, dict[str, Any]]:
     try:
         if _read(directory / "summary.json").get("done") is True:
             return "done", facts
-        if not _read(directory / "config.json"):
-            raise DgdmnError("not a run directory: there is no config.json")
+        if not isinstance(_read(directory / "config.json").get("key"), str):
+            raise DgdmnError("not a run directory: there is no config.json with a key")
         status = _read(directory / "status.json")
     except (DgdmnError, OSError, RecursionError) as error:
         reason = str(error).replace(f"{directory}/", "").partition("\n")[0]

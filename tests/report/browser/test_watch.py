@@ -1,4 +1,4 @@
-"""`dgdmn watch` in a real browser, following a real run that is killed and goes on."""
+"""`dgdmn watch` in a real browser, following a real run that is killed and continues."""
 
 import os
 import re
@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from dgdmn.records import RunWriter, locked
+from dgdmn.records import RunWriter
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 SCRIPT = "<script>alert(1)</script>"
-# some twenty seconds: a busy page must see it run before it is done
+# about twenty seconds: the page must see it run before it is done
 SMALL = ["--preset", "quick", "--threads", "1", "--samples-per-task", "60", "--min-steps", "400"]
 ROWS = "document.querySelector('#report table.heat')?.querySelectorAll('tbody tr').length ?? 0"
 PLACE = """() => [
     scrollY,
-    [...document.querySelectorAll('#report svg.chart')].indexOf(document.activeElement),
+    [...document.querySelectorAll('#report svg.chart[data-x]')].indexOf(document.activeElement),
     document.querySelector('[role=tab][aria-selected=true]').textContent,
     [...document.querySelectorAll('#report button[aria-pressed=false]')].map((one) => one.textContent),
 ]"""
@@ -28,13 +28,10 @@ PLACE = """() => [
 
 @contextmanager
 def started(*words, **options):
-    """A command of this package in a process of its own; whatever happens, it ends."""
-    code = "import sys; from importlib import import_module\n"
-    code += "sys.exit(import_module(f'dgdmn.cli.{sys.argv[1]}').main(sys.argv[2:]))"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True, **options,
-    )  # fmt: skip
+    """A command of this package in a process of its own, which always ends."""
+    command = [sys.executable, "-m", "dgdmn.cli", *map(str, words)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, text=True, **options)
     try:
         yield process
     finally:
@@ -57,7 +54,8 @@ def watching():
         context.__exit__(None, None, None)
 
 
-def test_it_follows_a_run_that_is_killed_and_goes_on(opened, watching, until, tmp_path):
+@pytest.mark.slow
+def test_it_follows_a_run_that_is_killed_and_continues(opened, watching, until, tmp_path):
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     seen = opened(watching(tmp_path))
     page = seen.page
@@ -67,7 +65,7 @@ def test_it_follows_a_run_that_is_killed_and_goes_on(opened, watching, until, tm
     with started("run", "embedded", "--out", tmp_path, *SMALL, **silent) as run:
         until(page, lambda: page.locator("#live li[data-state=running]").count() == 1, 120)
         until(page, lambda: float(page.get_by_role("progressbar").get_attribute("value")) > 0, 120)
-        until(page, lambda: "epoch" in page.inner_text("#live .live-doing"), 120)
+        until(page, lambda: "task" in page.inner_text("#live .live-phase"), 120)
         few = until(page, lambda: page.evaluate(ROWS), 120)
         until(page, lambda: page.evaluate(ROWS) > few, 120)
         until(
@@ -90,49 +88,46 @@ def test_it_follows_a_run_that_is_killed_and_goes_on(opened, watching, until, tm
     assert asked == {page.url.split("/")[2]}
 
 
-def test_a_reader_stays_where_she_was_while_rows_come(opened, watching, until, runs, tmp_path):
+@pytest.mark.slow
+def test_a_reader_keeps_the_place_while_rows_come(opened, watching, until, runs, tmp_path):
     root = shutil.copytree(runs, tmp_path / "runs")
     directory = root / "odd-nn-quick-seed0"
     (directory / "summary.json").unlink()
-    with locked(directory):
-        page = opened(watching(root)).page
-        until(page, lambda: page.get_by_role("tab").count() == 2)
-        page.get_by_role("tab").nth(1).click()
-        page.locator("button[aria-pressed]:visible").nth(1).click()
-        page.locator("svg.chart:visible").nth(1).focus()
-        page.evaluate("scrollBy({ top: 40, behavior: 'instant' })")
-        before = page.evaluate(PLACE)
-        assert before[0] > 0
-        assert before[1] >= 0
-        version = page.evaluate("document.getElementById('report').dataset.version")
-        writer = RunWriter.resume(directory, 4)
-        writer.row("accuracy", "zero", [0.125, 0.25, 0.5, 0.75], step=4)
-        until(
-            page,
-            lambda: page.evaluate("document.getElementById('report').dataset.version") != version,
-        )
-        assert page.evaluate(PLACE) == before
-        assert "2 not finished" in page.inner_text("header")
+    page = opened(watching(root)).page
+    until(page, lambda: page.get_by_role("tab").count() == 2)
+    page.get_by_role("tab").nth(1).click()
+    page.locator("button[aria-pressed]:visible").nth(1).click()
+    page.locator("svg.chart[data-x]:visible").nth(1).focus()
+    page.evaluate("scrollBy({ top: 40, behavior: 'instant' })")
+    before = page.evaluate(PLACE)
+    assert before[0] > 0
+    assert before[1] >= 0
+    version = page.evaluate("document.getElementById('report').dataset.version")
+    writer = RunWriter.resume(directory, 4)
+    writer.row("accuracy", "zero", [0.125, 0.25, 0.5, 0.75], step=4)
+    until(
+        page, lambda: page.evaluate("document.getElementById('report').dataset.version") != version
+    )
+    assert page.evaluate(PLACE) == before
+    assert "2 not finished" in page.inner_text("header")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_panel_stands_out_fits_a_phone_and_runs_no_name(
+def test_the_panel_stands_out_and_fits_a_phone_and_executes_no_name(
     opened, watching, until, runs, tmp_path, scheme
 ):
     root = shutil.copytree(runs, tmp_path / "runs")
-    run = RunWriter(root / f"long-{'name-' * 20}<u>seed0", {"tasks": [SCRIPT]})
-    run.event("task_began", step=1, task=SCRIPT, samples=1)
-    run.event("sleep_started", tasks=[SCRIPT], dreams=1)
-    with locked(run.directory):
-        seen = opened(watching(root), color_scheme=scheme, viewport={"width": 360, "height": 740})
-        page = seen.page
-        until(page, lambda: page.locator("#live li").count() == 3)
-        assert page.inner_text("#live .live-doing") == f"asleep: consolidating {SCRIPT}"
-        assert page.inner_text("#live .live-summary") == "1 running, 1 stopped, 10 done, 1 broken"
-        assert page.evaluate(CONTRAST, 4.5)["found"] == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert (
-            page.evaluate("document.querySelectorAll('#live script, #live u, main script').length")
-            == 0
-        )
-        assert seen.dialogs == seen.complaints == []
+    writer = RunWriter(root / f"long-{'name-' * 20}<u>seed0", {"key": "k", "tasks": [SCRIPT]})
+    writer.status("sleeping", task=SCRIPT, step=1, steps=1, share=0.5, seconds=1.0, pid=os.getpid())
+    seen = opened(watching(root), color_scheme=scheme, viewport={"width": 360, "height": 740})
+    page = seen.page
+    until(page, lambda: page.locator("#live li").count() == 3)
+    assert page.inner_text("#live .live-phase >> visible=true") == f"sleeping, task {SCRIPT}"
+    assert page.inner_text("#live .live-summary") == "1 running, 1 stopped, 10 done, 1 broken"
+    assert page.evaluate(CONTRAST, 4.5)["found"] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert (
+        page.evaluate("document.querySelectorAll('#live script, #live u, main script').length") == 0
+    )
+    assert seen.dialogs == seen.complaints == []
