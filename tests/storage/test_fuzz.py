@@ -1,4 +1,4 @@
-"""Whatever a directory holds: a memory that answers, or one sentence; no file elsewhere, no memory to speak of."""
+"""Whatever a directory holds, loading gives a memory that predicts or one sentence, and touches nothing else."""
 
 import copy
 import hashlib
@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import sys
+import tempfile
 import time
 import warnings
 from functools import reduce
@@ -18,33 +19,68 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dgdmn import load
-from dgdmn.errors import DgdmnError
+from dgdmn import DGDMN, load
+from dgdmn.core.errors import DgdmnError
 from dgdmn.storage import directory as saved
 
-MEMORY = Path(__file__).parent / "format-1" / "memory"
-MANIFEST = json.loads((MEMORY / "manifest.json").read_text())
-FILES = {path.name: path.read_bytes() for path in sorted(MEMORY.iterdir())}
+NAMES = ("ant", "bee", "cat")
+
+
+def rows(task):
+    """Twenty rows of four features; the feature of the task's number is high."""
+    X = np.where(np.arange(4) == task, 2.5, -0.5) + np.linspace(-0.4, 0.4, 80).reshape(20, 4)
+    return X, np.full(20, NAMES[task])
+
+
+def save_memory():
+    """The files of a small memory with a long-term memory, one awake task, a prior and codes."""
+    memory = DGDMN(
+        n_stm=2,
+        generator_layers=(6,),
+        latent_dim=2,
+        learner_layers=(5,),
+        sttm_generator_layers=(4,),
+        sttm_latent_dim=2,
+        sttm_learner_layers=(4,),
+        min_steps=5,
+        value_range=(-1, 3),
+        random_state=0,
+        threads=1,
+    )
+    for task in range(3):  # the second fills the short-term memory
+        memory.partial_fit(*rows(task), task=NAMES[task])
+    with tempfile.TemporaryDirectory() as home:
+        memory.save(Path(home) / "memory")
+        return {path.name: path.read_bytes() for path in sorted((Path(home) / "memory").iterdir())}
+
+
+FILES = save_memory()
+MANIFEST = json.loads(FILES["manifest.json"])
 QUESTIONS = np.linspace(-1, 3, 40).reshape(10, 4)
-MANY = pytest.mark.parametrize("examples", [150, pytest.param(3400, marks=pytest.mark.slow)])
-WRITING = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.symlink", "os.link",
-           "subprocess.Popen", "os.system", "os.exec", "os.fork", "socket.connect", "pickle.find_class"}  # fmt: skip
+MANY = pytest.mark.parametrize("examples", [100, pytest.param(3400, marks=pytest.mark.slow)])
+WRITING = {
+    *("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.symlink"),
+    *("os.link", "subprocess.Popen", "os.system", "os.exec", "os.fork", "socket.connect"),
+    "pickle.find_class",
+}
 seen = []
 watching = []
 
 
-def hear(event, arguments):
-    """Note whatever is not reading while somebody watches; a hook is there to stay."""
-    if watching and (event in WRITING or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR))):
+def note(event, arguments):
+    """Note everything but reading while watching; an audit hook cannot be removed."""
+    if watching and (
+        event in WRITING or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR))
+    ):
         seen.append((event, arguments))
 
 
-sys.addaudithook(hear)
+sys.addaudithook(note)
 
 
 @pytest.fixture
 def place(tmp_path):
-    """A memory, and a file beside it that is nobody's business."""
+    """Where the memory goes; beside it is a file that must not be touched."""
     (tmp_path / f"{'0' * 64}.safetensors").write_bytes(b"secret")
     return tmp_path / "memory"
 
@@ -61,13 +97,13 @@ def laid_out(place, files):
 
 
 def forged(manifest):
-    """The bytes of a manifest with the right checksum: what somebody malicious would write."""
+    """The bytes of a manifest with a correct checksum, as an attacker would write it."""
     manifest.pop("sha256", None)
     return json.dumps({**manifest, "sha256": saved._digest(manifest)}).encode()
 
 
 def check(place):
-    """Only an error of ours may come out, in one line, or a memory that predicts."""
+    """Loading raises one of our errors in one line, or returns a memory that predicts."""
     before, memory, why = contents(place.parent), None, ""
     watching.append(True)
     try:
@@ -89,7 +125,7 @@ def check(place):
 
 
 def fuzz(cases, examples, attempt):
-    """Make the attempt in so many cases; what came of them."""
+    """Try many cases and return their results."""
     results = []
 
     @settings(max_examples=examples, deadline=None, database=None)
@@ -121,7 +157,7 @@ def edited(content, changes):
     return content
 
 
-def test_the_memory_itself_is_fine_and_a_breach_would_be_seen(place, tmp_path):
+def test_the_memory_itself_loads_and_a_write_would_be_seen(place, tmp_path):
     laid_out(place, FILES)
     assert check(place)
     watching.append(True)
@@ -131,7 +167,7 @@ def test_the_memory_itself_is_fine_and_a_breach_would_be_seen(place, tmp_path):
 
 
 @MANY
-def test_bytes_changed_anywhere(place, examples):
+def test_changed_bytes(place, examples):
     def attempt(case):
         name, changes = case
         laid_out(place, {**FILES, name: edited(FILES[name], changes)})
@@ -142,7 +178,7 @@ def test_bytes_changed_anywhere(place, examples):
 
 
 def paths(tree, path=()):
-    """Where the values of a manifest are, its checksum left out."""
+    """The paths of all values of a manifest except its checksum."""
     for key, child in tree.items() if isinstance(tree, dict) else enumerate(tree):
         if key != "sha256":
             yield (*path, key)
@@ -154,16 +190,20 @@ def at(tree, path):
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
-leaves |= st.sampled_from([2**31, 2**63, -(2**63), 10**9, 10**400, 1e308, "cpu", "manifest.json", "../x"])
+leaves |= st.sampled_from(
+    [2**31, 2**63, -(2**63), 10**9, 10**400, 1e308, "cpu", "manifest.json", "../x"]
+)
 names = st.text(max_size=4)
-trees = st.recursive(leaves, lambda t: st.lists(t, max_size=4) | st.dictionaries(names, t, max_size=3))
+trees = st.recursive(
+    leaves, lambda t: st.lists(t, max_size=4) | st.dictionaries(names, t, max_size=3)
+)
 places = st.sampled_from(list(paths(MANIFEST)))
 others = places.map(lambda path: at(MANIFEST, path))
 changes = st.lists(st.tuples(places, trees | others | st.just(...)), min_size=1, max_size=3)
 
 
 @MANY
-def test_values_changed_with_a_right_checksum(place, examples):
+def test_changed_values_with_a_correct_checksum(place, examples):
     def attempt(case):
         manifest = copy.deepcopy(MANIFEST)
         for path, value in case:
@@ -173,7 +213,7 @@ def test_values_changed_with_a_right_checksum(place, examples):
                 if value is ...:
                     del holder[path[-1]]
             except (KeyError, IndexError, TypeError):
-                pass  # an earlier change took the place away
+                pass  # an earlier change removed the place
         laid_out(place, {**FILES, "manifest.json": forged(manifest)})
         return check(place)
 
@@ -181,7 +221,7 @@ def test_values_changed_with_a_right_checksum(place, examples):
 
 
 @MANY
-def test_tensor_files_changed_with_right_names_and_checksums(place, examples):
+def test_changed_array_files_with_correct_names_and_checksums(place, examples):
     def attempt(case):
         name, changed = case
         content = edited(FILES[name], changed)
@@ -191,40 +231,47 @@ def test_tensor_files_changed_with_right_names_and_checksums(place, examples):
         laid_out(place, {**FILES, new: content, "manifest.json": forged(manifest)})
         return check(place)
 
-    tensor_files = st.sampled_from(sorted(MANIFEST["files"]))
-    assert set(fuzz(st.tuples(tensor_files, edits), examples, attempt)) == {True, False}, "weights may be any"
+    array_files = st.sampled_from(sorted(MANIFEST["files"]))
+    assert set(fuzz(st.tuples(array_files, edits), examples, attempt)) == {True, False}, (
+        "weights may have any value"
+    )
 
 
 LAYERS = [key for key in MANIFEST["parameters"] if key.endswith(("_layers", "_convolutions"))]
+NUMBERS = ("latent_dim", "sttm_latent_dim", "n_stm", "n_classes", "batch_size", "prior_components")
 HUGE = [
     *((("parameters", key), [10**9]) for key in LAYERS),
-    *((("parameters", key), 10**12) for key in ("latent", "sttm_latent", "n_stm", "n_classes", "batch_size")),
+    *((("config", key), [10**9]) for key in LAYERS),
+    *((("config", key), 10**12) for key in NUMBERS),
     *((("state", "ltm", key), 10**9) for key in ("outputs", "n_classes", "age")),
-    *((("state", "stm", 0, key), 10**9) for key in ("outputs", "n_classes", "seen")),
-    (("learnt", "outputs"), 10**9), (("learnt", "shape"), [10**9]), (("learnt", "shape"), [1] * 10**5),
-    (("learnt", "labels"), list(range(10**5))), (("parameters", "generator_layers"), [1] * 10**5),
-    (("parameters", "threads"), 10**6), (("features",), 10**9), (("parameters", "gamma"), 10**30),
-]  # fmt: skip
+    *((("state", "stm", 0, key), 10**9) for key in ("outputs", "n_classes", "n_seen")),
+    (("state", "largest_buffer"), 10**15),
+    (("fitted", "outputs"), 10**9),
+    (("fitted", "shape"), [10**9]),
+    (("fitted", "shape"), [1] * 10**5),
+    (("fitted", "labels"), list(range(10**5))),
+    (("fitted", "rng"), {"entropy": 10**300, "used": 10**300}),
+    (("config", "generator_layers"), [1] * 10**5),
+    (("parameters", "generator_layers"), [1] * 10**5),
+    (("features",), 10**9),
+    (("config", "gamma"), 10**30),
+]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="nowhere else is an address space limited")
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space need Linux")
 @pytest.mark.skipif(
-    "DGDMN_MAY_FORK" not in os.environ, reason="forks, so it has a process of its own: see test_sizes.py"
+    "DGDMN_MAY_FORK" not in os.environ,
+    reason="forks, so test_directory.py runs it in a process of its own",
 )
-@pytest.mark.parametrize(
-    ("path", "size"),
-    # a fork costs seconds: the quick suite takes every third
-    [pytest.param(*case, marks=() if n % 3 == 0 else pytest.mark.slow) for n, case in enumerate(HUGE)],
-    ids=lambda value: str(value)[:60],
-)
-def test_a_size_that_is_a_lie_costs_nothing(path, size, place):
+@pytest.mark.parametrize(("path", "size"), HUGE, ids=lambda value: str(value)[:60])
+def test_a_false_size_costs_nothing(path, size, place):
     manifest = copy.deepcopy(MANIFEST)
     at(manifest, path[:-1])[path[-1]] = size
     laid_out(place, {**FILES, "manifest.json": forged(manifest)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pid = os.fork()
-    if not pid:  # it never comes back into pytest
+    if not pid:  # the child never returns to pytest
         try:
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             limit = pages * resource.getpagesize() + (400 << 20)
