@@ -1,4 +1,4 @@
-"""Every example runs as it is, warnings being errors."""
+"""Every example runs unchanged, with warnings as errors."""
 
 import os
 import subprocess
@@ -14,8 +14,12 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 def test_an_example_runs_and_is_short(script, tmp_path):
     assert len(script.read_text().splitlines()) <= 60
     result = subprocess.run(
-        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True, text=True, timeout=240,
+        [sys.executable, "-W", "error", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()

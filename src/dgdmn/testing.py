@@ -162,7 +162,8 @@ def check_memory(make: OwnMemory, *, keeps_rows: bool = False) -> None:
     loaded = make(shape, 2, "ltm", SeedStream(6))
     loaded.load_state(copy.deepcopy(long_term.state()))
     assert np.array_equal(answers, loaded.predict_proba(both)), "load_state changes answers"
-    assert keeps_rows or not find_rows(long_term, both), "keeps training rows"
+    found = [] if keeps_rows else find_rows([first, second, long_term], both)
+    assert not found, f"keeps training rows at {found[0]}"
 
     def model(random_state: int = 0, **parameters: Any) -> DGDMN:
         return DGDMN(memory=make, random_state=random_state, **parameters)

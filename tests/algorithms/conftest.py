@@ -1,19 +1,35 @@
-"""Small estimators, and three tasks they can learn in a moment."""
+"""Small estimators, and three tasks that they learn in a moment."""
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dgdmn.algorithms import ALGORITHMS, algorithm
+from dgdmn.algorithms import algorithm
+from dgdmn.config.registry import ALGORITHMS
+
+sys.path.append(str(Path(__file__).parent))  # for toy_memory
 
 SMALL = {
-    "learner_layers": (8,), "batch_size": 16, "learning_rate": 0.01, "min_steps": 12, "random_state": 0,
-    "generator_layers": (8,), "latent": 3, "generator_epochs": 1, "learner_epochs": 1, "joint_epochs": 1,
-    "sttm_generator_layers": (8,), "sttm_latent": 2, "sttm_learner_layers": (8,),
-}  # fmt: skip
+    "learner_layers": (8,),
+    "batch_size": 16,
+    "learning_rate": 0.01,
+    "min_steps": 12,
+    "random_state": 0,
+    "generator_layers": (8,),
+    "latent_dim": 3,
+    "generator_epochs": 1,
+    "learner_epochs": 1,
+    "joint_epochs": 1,
+    "sttm_generator_layers": (8,),
+    "sttm_latent_dim": 2,
+    "sttm_learner_layers": (8,),
+}
 
 
 def estimator(name, **options):
-    """The algorithm of that name with small networks; parameters it has not are left out."""
+    """The algorithm of that name with small networks; parameters it does not have are left out."""
     kind = algorithm(name)
     known = kind._get_param_names()
     return kind(**{key: value for key, value in {**SMALL, **options}.items() if key in known})
@@ -26,13 +42,7 @@ def make():
 
 @pytest.fixture(params=list(ALGORITHMS))
 def name(request):
-    """Every algorithm, one after the other."""
-    return request.param
-
-
-@pytest.fixture(params=[name for name in ALGORITHMS if "generator" in estimator(name).get_params()])
-def generative(request):
-    """Every algorithm that dreams."""
+    """Every algorithm."""
     return request.param
 
 

@@ -1,4 +1,4 @@
-"""EWC: its Fisher against autograd row by row, and springs that are the sum of all tasks'."""
+"""EWC: the Fisher information against autograd row by row, and one penalty that is the sum of all tasks'."""
 
 import copy
 from types import SimpleNamespace
@@ -7,41 +7,54 @@ import numpy as np
 import pytest
 import torch
 
-from dgdmn.algorithms.ewc import _Elastic
-from dgdmn.errors import UsageError
-from dgdmn.events import ignore
-from dgdmn.networks.blueprint import Blueprint
-from dgdmn.networks.importance import diagonal_fisher
-from dgdmn.networks.learner import Classifier
-from dgdmn.networks.training import Schedule
-from dgdmn.presets import Preset
-from dgdmn.samples import Samples
-from dgdmn.seeds import Seeds
+from dgdmn.algorithms.ewc import _ElasticNetwork
+from dgdmn.config import Config
+from dgdmn.core.batch import Batch
+from dgdmn.core.errors import UsageError
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.networks.classifier import Classifier
+from dgdmn.networks.factory import NetworkFactory
+from dgdmn.networks.fisher import diagonal_fisher
+from dgdmn.networks.runtime import as_tensors
+from dgdmn.networks.train import Schedule
 
-QUICK = Preset(learner_layers=(6,), learner_epochs=1, min_steps=40, batch_size=16, learning_rate=0.01)
+QUICK = {
+    "learner_layers": (6,),
+    "learner_epochs": 1,
+    "min_steps": 40,
+    "batch_size": 16,
+    "learning_rate": 0.01,
+}
 
 
 class OwnClassifier(Classifier):
-    """A user's own, as far as anybody can tell."""
+    """Takes the general path of `diagonal_fisher`."""
 
 
 def rows(n, seed):
-    rng = torch.Generator().manual_seed(seed)
-    return Samples(torch.rand(n, 36, generator=rng), torch.randint(2, (n,), generator=rng))
+    rng = np.random.default_rng(seed)
+    return Batch(rng.random((n, 36), dtype=np.float32), rng.integers(2, size=n))
 
 
 def memory(n_classes=2, seed=0, **options):
-    return _Elastic(Blueprint(Preset(**{**vars(QUICK), **options}), (6, 6)), n_classes, Seeds(seed))
+    factory = NetworkFactory(Config(**{**QUICK, **options}), (6, 6))
+    return _ElasticNetwork(factory, n_classes, SeedStream(seed))
+
+
+def learn(m, seed, note=None):
+    ctx = Context(SeedStream(seed), note) if note else Context(SeedStream(seed))
+    m.learn(None, rows(64, seed), ctx)
 
 
 @pytest.mark.parametrize("convolutions", [(), (3,)], ids=["dense", "convolutional"])
 @pytest.mark.parametrize("kind", [Classifier, OwnClassifier])
-def test_the_fisher_is_the_mean_of_every_rows_squared_gradients(kind, convolutions):
+def test_the_fisher_is_the_mean_of_each_rows_squared_gradients(kind, convolutions):
     rng = torch.Generator().manual_seed(3)
     net = kind((6, 6), 4, hidden=(7, 5), convolutions=convolutions, schedule=Schedule(1), rng=rng)
     for parameter in net.parameters():
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=rng)
-    x = rows(300, seed=1).x
+    x = torch.from_numpy(rows(300, seed=1).x)
     expected = [torch.zeros_like(parameter) for parameter in net.parameters()]
     for row in x:
         log_p = torch.log_softmax(net(row[None]), dim=1)[0]
@@ -54,23 +67,24 @@ def test_the_fisher_is_the_mean_of_every_rows_squared_gradients(kind, convolutio
         torch.testing.assert_close(fisher, right, rtol=1e-4, atol=1e-8)
 
 
-def test_the_fisher_of_no_module_is_refused_and_of_no_weights_is_none():
-    bare = SimpleNamespace(parameters=list)
-    weighty = SimpleNamespace(parameters=lambda: [torch.ones(3)])
-    assert diagonal_fisher(bare, torch.zeros(2, 3)) == []
-    with pytest.raises(UsageError, match="SimpleNamespace is none"):
-        diagonal_fisher(weighty, torch.zeros(2, 3))
+def test_the_fisher_needs_a_module_unless_there_are_no_weights():
+    empty = SimpleNamespace(parameters=list)
+    no_module = SimpleNamespace(parameters=lambda: [torch.ones(3)])
+    assert diagonal_fisher(empty, torch.zeros(2, 3)) == []
+    with pytest.raises(UsageError, match="SimpleNamespace is not a torch module"):
+        diagonal_fisher(no_module, torch.zeros(2, 3))
 
 
 @pytest.mark.parametrize("classes", [None, [0, 1, 2]], ids=["growing", "fixed"])
 @pytest.mark.parametrize("convolutions", [(), (3,)], ids=["dense", "convolutional"])
-def test_a_coefficient_of_0_is_nn_to_the_bit(make, tasks, classes, convolutions):
+def test_a_coefficient_of_0_equals_nn_to_the_bit(make, tasks, classes, convolutions):
     settings = [("nn", {}), ("ewc", {"ewc_coefficient": 0}), ("ewc", {})]
-    models = [make(name, learner_convolutions=convolutions, **options) for name, options in settings]
+    models = [make(name, learner_convolutions=convolutions, **more) for name, more in settings]
     for X, y in tasks:
         for model in models:
             model.partial_fit(X, y, classes=classes)
-    plain, off, on = (model.predict_proba(np.concatenate([X for X, _ in tasks])) for model in models)
+    X = np.concatenate([X for X, _ in tasks])
+    plain, off, on = (model.predict_proba(X) for model in models)
     assert np.array_equal(plain, off)
     assert not np.array_equal(plain, on)
 
@@ -86,7 +100,7 @@ def test_one_quadratic_is_the_sum_of_all_tasks_up_to_a_constant():
         for parameter, value in zip(parameters, values, strict=True):
             parameter.data = value
 
-    tasks = [([f.clamp(min=0) for f in draw(1.0)], draw(1.0)) for _ in range(3)]  # half of each Fisher is 0
+    tasks = [([f.clamp(min=0) for f in draw(1.0)], draw(1.0)) for _ in range(3)]  # half of F is 0
     for fisher, stars in tasks:
         move(stars)
         m._consolidate(fisher)
@@ -98,34 +112,34 @@ def test_one_quadratic_is_the_sum_of_all_tasks_up_to_a_constant():
             for task in tasks
             for f, star, theta in zip(*task, here, strict=True)
         )
-        gaps.append((separate - m._tension()).item())
+        gaps.append((separate - m._penalty()).item())
     assert gaps[0] > 1
-    some = rows(8, seed=1)
-    penalty = m._loss(some.x, some.y, None) - torch.nn.functional.cross_entropy(m.learner(some.x), some.y)
-    torch.testing.assert_close(penalty, 100 / 2 * m._tension(), msg="λ/2")
     assert max(gaps) - min(gaps) < 1e-3 * gaps[0]
-    assert len(m.state()["fisher"]) == len(parameters), "three tasks take no more room than one"
+    some = as_tensors(rows(8, seed=1), "cpu")
+    plain = torch.nn.functional.cross_entropy(m.learner(some.x), some.y)
+    torch.testing.assert_close(m._loss(some.x, some.y, None) - plain, 100 / 2 * m._penalty())
+    assert len(m.state()["fisher"]) == len(parameters), "the state grows with the tasks"
 
 
-def test_a_large_coefficient_holds_what_matters():
-    tension = {}
+def test_a_large_coefficient_keeps_important_weights():
+    moved = {}
     for coefficient in (0.0, 1e4):
         m = memory(ewc_coefficient=coefficient)
-        m.learn(None, rows(64, seed=1), Seeds(1), ignore)
+        learn(m, 1)
         before = copy.deepcopy(m)
-        m.learn(None, rows(64, seed=2), Seeds(2), ignore)
+        learn(m, 2)
         before.learner = m.learner
-        tension[coefficient] = before._tension().item()
-    assert tension[1e4] < 0.05 * tension[0.0]
+        moved[coefficient] = before._penalty().item()
+    assert moved[1e4] < 0.05 * moved[0.0]
 
 
-def test_outputs_that_came_since_are_free():
+def test_new_outputs_are_not_penalized():
     m, noted = memory(), []
-    m.learn(None, rows(64, seed=1), Seeds(1), ignore)
+    learn(m, 1)
     old, twin = m.state(), copy.deepcopy(m.learner)
-    twin.grow(3, Seeds(2).next())
+    twin.grow(3, SeedStream(2).next())
     m.grow(3)
-    m.learn(None, rows(64, seed=2), Seeds(2), lambda event: noted.append((m._fisher, m._anchor)))
+    learn(m, 2, lambda event: noted.append((m._fisher, m._anchor)))
     for before, now, theta in zip(old["fisher"], noted[0][0], twin.parameters(), strict=True):
         assert now.shape == theta.shape
         assert torch.equal(now[: len(before)], before)
@@ -134,14 +148,14 @@ def test_outputs_that_came_since_are_free():
         assert torch.equal(now, torch.cat([before, theta[len(before) :]]))
 
 
-def test_a_restored_memory_goes_on_alike():
+def test_a_loaded_memory_learns_the_same():
     m = memory()
-    m.learn(None, rows(64, seed=1), Seeds(1), ignore)
+    learn(m, 1)
     m.grow(3)
-    m.learn(None, rows(64, seed=2), Seeds(2), ignore)
+    learn(m, 2)
     again = memory(n_classes=3, seed=7)
-    again.restore(m.state())
+    again.load_state(m.state())
     for each in (m, again):
-        each.learn(None, rows(64, seed=3), Seeds(3), ignore)
+        learn(each, 3)
     x = rows(9, seed=4).x
-    assert torch.equal(m.probabilities(x, None), again.probabilities(x, None))
+    assert np.array_equal(m.predict_proba(x, None), again.predict_proba(x, None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,7 +18,7 @@ from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.generative import DeepGenerativeMemory, deep_memories
+from dgdmn.memory.generative import DeepGenerativeMemory
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.protocols import GeneratorFactory, LatentGenerator
@@ -158,12 +159,13 @@ class GenerativeClassifier(ContinualClassifier):
         return replace(super()._factory(config, shape), own_generator=generator)
 
     def _memories(self, factory: NetworkFactory, *, until_known: bool = False) -> MemoryFactory:
-        """What makes this estimator's memories: the user's class, or deep ones."""
-        own = self.memory
-        if own is None:
-            return deep_memories(factory, until_known=until_known)
+        """What makes this estimator's memories: the user's class, or deep ones. It can be pickled."""
+        if self.memory is None:
+            return partial(DeepGenerativeMemory, factory, until_known=until_known)
+        return partial(_make_own, self.memory, factory.shape)
 
-        def make(role: Role, n_classes: int, rng: SeedStream) -> GenerativeMemory:
-            return own(factory.shape, n_classes, role, rng)
 
-        return make
+def _make_own(
+    own: OwnMemory, shape: tuple[int, ...], role: Role, n_classes: int, rng: SeedStream
+) -> GenerativeMemory:
+    return own(shape, n_classes, role, rng)

@@ -1,12 +1,12 @@
-"""Dropout after each hidden layer, by the run's own random numbers, and only while training."""
+"""NN and DropNN: dropout after each hidden layer, by the run's own random numbers, only while training."""
 
 import numpy as np
 import pytest
 import torch
 
-from dgdmn.networks.blueprint import Blueprint
+from dgdmn.config import Config, resolve
+from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import Dropout
-from dgdmn.presets import Preset, preset
 
 
 def rng(seed=0):
@@ -22,19 +22,19 @@ def test_units_are_dropped_at_the_rate_and_the_mean_stays():
     assert not torch.equal(x, Dropout(0.2)(torch.ones(400, 500), rng(1)))
 
 
-@pytest.mark.parametrize(("dataset", "layers"), [("digits", 2), ("hindi", 3)])
-def test_there_is_one_after_each_hidden_layer(dataset, layers):
-    shape = (32, 32) if dataset == "hindi" else (28, 28)
-    learner = Blueprint(preset("paper", dataset), shape).learner("ltm", 10, rng(), dropout=0.2)
+@pytest.mark.parametrize(("stream", "side", "layers"), [("digits", 28, 2), ("hindi", 32, 3)])
+def test_each_hidden_layer_has_dropout(stream, side, layers):
+    factory = NetworkFactory(resolve("paper", stream), (side, side))
+    learner = factory.learner("ltm", 10, rng(), dropout=0.2)
     assert sum(isinstance(layer, Dropout) for layer in learner.body) == layers
-    x = torch.rand(4, 784 if dataset == "digits" else 1024, generator=rng())
-    assert torch.equal(learner(x), learner(x)), "nothing is dropped in testing"
+    x = torch.rand(4, side * side, generator=rng())
+    assert torch.equal(learner(x), learner(x)), "units are dropped in testing"
     assert not torch.equal(learner(x, rng(1)), learner(x, rng(2)))
 
 
-def test_a_rate_of_0_is_nn_to_the_bit(make, tasks):
-    X, y = np.concatenate([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])
-    assert Preset().dropout == 0.2
+def test_a_rate_of_0_equals_nn_to_the_bit(make, tasks):
+    X, y = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+    assert Config().dropout == 0.2
     plain, none, some = make("nn"), make("dropnn", dropout=0.0), make("dropnn")
     answers = [model.partial_fit(X, y).predict_proba(X) for model in (plain, none, some)]
     assert np.array_equal(answers[0], answers[1])
