@@ -1,8 +1,6 @@
 """Arrays of a run: read within limits, damage becomes a note, t-SNE is repeatable."""
 
 import io
-import json
-import math
 import zipfile
 
 import numpy as np
@@ -145,23 +143,6 @@ def test_quality_of_dreams(make):
     quality = dream_quality(run, read_dreams(run)[0])
     assert list(quality) == [2, 4]
     assert all(0.9 < balance < 1 for _, balance in quality.values())
-    (run.directory / "extra.json").write_text(
-        json.dumps({"dreams": [{"step": 6, "purity": 0.5, "balance": None}, 3, {"step": "x"}]})
-    )
-    (again,), _ = load_runs([run.directory])
-    purity, balance = dream_quality(again, [])[6]
-    assert purity == 0.5
-    assert math.isnan(balance)
-
-
-def test_resilience_of_a_collected_run(make_run):
-    path = make_run("a", algorithm="nn")
-    curves = {"noise": [0, 1], "noise_accuracy_unclipped": [0.5, 0.4], "occlusion": "odd"}
-    (path / "extra.json").write_text(json.dumps({"resilience": curves}))
-    (run,), _ = load_runs([path])
-    found, notes = read_resilience(run)
-    assert found.noise_accuracy == (0.5, 0.4)
-    assert notes == []
 
 
 def test_the_same_latents_give_the_same_map(make):

@@ -161,11 +161,12 @@ def test_commands_repeat_a_run(make):
         together=True,
         evaluate_on="validation",
         device="cuda:0",
-        changes={"ewc_coefficient": 5.0, "learner_layers": [8, 8]},
+        changes={"ewc_coefficient": 5.0, "learner_layers": [8, 8], "code_buffer": False},
     )
     words = shlex.split(run_command(run))
     assert words == shlex.split(
         "dgdmn run 'my stream' --algorithm ewc --preset paper --seed 0 --ewc-coefficient 5.0 --learner-layers 8 8"
+        " --no-code-buffer"
         " --revise 1 2 --together --evaluate-on validation --device cuda:0"
     )
 

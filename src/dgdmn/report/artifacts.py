@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import DgdmnError
 from dgdmn.report.images import grid_png
-from dgdmn.report.load import EXTRA, Run, check_file
+from dgdmn.report.load import Run, check_file
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -96,7 +96,7 @@ def read_latents(run: Run) -> tuple[Latents | None, list[str]]:
 
 
 def read_resilience(run: Run) -> tuple[Resilience | None, list[str]]:
-    """Accuracy under noise and occlusion; from extra.json for a collected run."""
+    """Accuracy under noise and occlusion."""
 
     def parse(arrays: dict[str, Array]) -> Resilience:
         # The paper does not clip its noise; clipped curves could not be compared with it.
@@ -106,9 +106,6 @@ def read_resilience(run: Run) -> tuple[Resilience | None, list[str]]:
         same = images[0].shape == images[1].shape
         return Resilience(*noise, *occlusion, *(images if same else [_NO_IMAGES, _NO_IMAGES]))
 
-    collected = run.extra.get("resilience")
-    if isinstance(collected, dict) and collected:
-        return _parse(EXTRA, lambda: parse({k: np.asarray(v) for k, v in collected.items()}))
     return _read(run, "resilience", parse)
 
 
@@ -116,14 +113,9 @@ def dream_quality(run: Run, dreams: Sequence[Dreams]) -> dict[int, tuple[float, 
     """Label purity of the dreams and class balance of the replay after each sleep; NaN if unknown."""
     purity = {one.step: one.purity for one in dreams}
     even = {replay.step: class_balance(replay.per_class) for replay in run.timeline.replays}
-    collected = run.extra.get("dreams")
-    for one in collected if isinstance(collected, list) else ():
-        if isinstance(one, dict) and isinstance(step := one.get("step"), int):
-            purity[step], even[step] = _finite(one.get("purity")), _finite(one.get("balance"))
-    pairs = {
-        step: (purity.get(step, math.nan), even.get(step, math.nan)) for step in {*purity, *even}
-    }
-    return {step: pairs[step] for step in sorted(pairs) if any(map(math.isfinite, pairs[step]))}
+    steps = sorted({*purity, *even})
+    pairs = {step: (purity.get(step, math.nan), even.get(step, math.nan)) for step in steps}
+    return {step: pair for step, pair in pairs.items() if any(map(math.isfinite, pair))}
 
 
 def class_balance(counts: Sequence[int]) -> float:
@@ -200,17 +192,11 @@ def _read(
     run: Run, name: str, parse: Callable[[dict[str, Array]], T | None]
 ) -> tuple[T | None, list[str]]:
     path = run.directory / "artifacts" / f"{name}.npz"
-    return _parse(path.name, lambda: parse(load_arrays(path)) if path.exists() else None)
-
-
-def _parse(name: str, parse: Callable[[], T | None]) -> tuple[T | None, list[str]]:
     try:
-        return parse(), []
+        return (parse(load_arrays(path)) if path.exists() else None), []
     except _DAMAGE as error:
-        reason = (
-            f"it lacks {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
-        )
-        return None, [f"{name} could not be used: {reason}"]
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        return None, [f"{path.name} could not be used: {reason.partition(chr(10))[0]}"]
 
 
 def _dreams(run: Run, step: int, arrays: dict[str, Array]) -> Dreams:
@@ -240,7 +226,3 @@ def _curve(arrays: dict[str, Array], *names: str) -> tuple[tuple[float, ...], tu
     if len(x) != len(y) or not np.isfinite(x).all():
         raise ValueError(f"{names[0]} and its accuracies differ in number")
     return x, y
-
-
-def _finite(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else math.nan

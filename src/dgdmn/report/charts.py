@@ -149,7 +149,8 @@ def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
         width, height = (900, 320) if wide else (320, 210)
         # Fixed margins: a layout engine would take longer than everything else.
         box = (46 / width, 36 / height, 1 - 56 / width, 1 - 46 / height)
-        figure, axes = _screen_figure(width, height, box)
+        figure = Figure(figsize=(width / 72, height / 72))
+        axes = figure.add_axes(box)
         _draw_panel(axes, panel)
         places = sorted({float(x) for line in panel.lines for x in line.x})
         pixels = [axes.transData.transform((x, 0))[0] * 72 / figure.dpi for x in places]
@@ -159,20 +160,16 @@ def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
             values = " ".join(f"{known.get(x, math.nan):.4g}" for x in places)
             groups[f"line-{number}"] = {"class": "s", "data-n": line.name, "data-v": values}
             groups[f"line-{number}"] |= {"data-key": line.key} if line.key else {}
-        attributes = {
-            "class": "chart",
-            "tabindex": "0",
-            "data-x": " ".join(f"{pixel:.1f}" for pixel in pixels),
-            "data-t": " ".join(f"{place:g}" for place in places),
-            "data-l": panel.x_label,
-        }
-        return _inline(figure, label, attributes, groups)
+        shown = {"data-x": " ".join(f"{pixel:.1f}" for pixel in pixels), "data-l": panel.x_label}
+        shown |= {"data-t": " ".join(f"{place:g}" for place in places)}
+        return _inline(figure, label, {"class": "chart", "tabindex": "0", **shown}, groups)
 
 
 def scatter_svg(points: Array, labels: Sequence[str], label: str) -> Markup:
     """A map of labeled points as inline SVG."""
     with theme(screen=True):
-        figure, axes = _screen_figure(320, 320, (0.02, 0.02, 0.96, 0.96))
+        figure = Figure(figsize=(320 / 72, 320 / 72))
+        axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         _draw_points(axes, points, labels)
         axes.set_axis_off()
         return _inline(figure, label, {"class": "chart map"}, {})
@@ -194,13 +191,6 @@ def _subplots(count: int, columns: int, size: tuple[float, float]) -> tuple[Figu
     for unused in axes[count:]:
         unused.remove()
     return figure, axes[:count]
-
-
-def _screen_figure(
-    width: float, height: float, box: tuple[float, float, float, float]
-) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width / 72, height / 72))
-    return figure, figure.add_axes(box)
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:

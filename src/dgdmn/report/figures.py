@@ -70,7 +70,7 @@ def _forward(stream: Stream) -> list[Group]:
 
 
 def _average(stream: Stream) -> Panel:
-    title = ", ".join([stream.title, *sorted(stream.groups[0].shared)])
+    title = ", ".join([stream.title, *sorted(stream.shared)])
     return replace(average_panel(_forward(stream), ltm=True), title=title)
 
 

@@ -74,12 +74,6 @@ def class_style(number: int) -> Style:
     return CLASS_STYLES[number % len(CLASS_STYLES)]
 
 
-def sort_key(algorithm: str) -> tuple[int, str]:
-    """Sorts algorithms in the order of `STYLES`, others behind them by name."""
-    names = list(STYLES)
-    return (names.index(algorithm) if algorithm in STYLES else len(names), algorithm)
-
-
 def css_class(algorithm: str) -> str:
     """The CSS class with the algorithm's color."""
     return f"a-{algorithm}" if algorithm in STYLES else "a-other"

@@ -2,9 +2,8 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,54 +14,27 @@ from dgdmn.config import resolve, to_dict
 from dgdmn.core.errors import UsageError
 from dgdmn.core.text import format_mean_sem, format_option, join_names
 from dgdmn.report.load import Run
-from dgdmn.report.style import Style, css_class, sort_key, stream_title, style_of
+from dgdmn.report.style import STYLES, Style, css_class, stream_title, style_of
 
 MOST_LINES = 50  # tasks drawn as lines of their own; of more, this many are chosen evenly
 
 
-@dataclass(frozen=True)
 class Group:
     """The seeds of one algorithm under one setting: a line in every chart and table."""
 
-    runs: tuple[Run, ...]  # by seed; at least one
-    shared: frozenset[str] = frozenset()  # parts of the setting that all groups of the stream have
-    variant: int = 0  # position among the groups of the same algorithm; decides the style
-
-    @property
-    def first(self) -> Run:
-        """The run with the lowest seed."""
-        return self.runs[0]
-
-    @property
-    def algorithm(self) -> str:
-        return self.first.algorithm
-
-    @property
-    def title(self) -> str:
-        return self.first.info.title
-
-    @property
-    def setting(self) -> str:
-        return ", ".join(setting(self.first))
-
-    @property
-    def name(self) -> str:
-        """Title and what distinguishes the group from others of the stream."""
-        different = ", ".join(part for part in setting(self.first) if part not in self.shared)
-        return f"{self.title} ({different})" if different else self.title
-
-    @property
-    def style(self) -> Style:
-        return style_of(self.algorithm, self.variant)
-
-    @property
-    def css(self) -> str:
-        return css_class(self.algorithm)
-
-    @property
-    def ended(self) -> tuple[Run, ...]:
-        """The runs that have a result."""
-        return tuple(run for run in self.runs if run.complete)
+    def __init__(
+        self, runs: Sequence[Run], shared: frozenset[str] = frozenset(), variant: int = 0
+    ) -> None:
+        """`shared` parts of the setting are not in the name; `variant` decides the style."""
+        self.runs, self.variant = tuple(sorted(runs, key=lambda run: run.seed)), variant
+        self.first = self.runs[0]  # the lowest seed
+        self.ended = tuple(run for run in self.runs if run.complete)
+        self.algorithm, self.title = self.first.algorithm, self.first.info.title
+        self.setting = ", ".join(setting(self.first))
+        different = ", ".join(part for part in setting(self.first) if part not in shared)
+        self.name = f"{self.title} ({different})" if different else self.title
+        self.style: Style = style_of(self.algorithm, variant)
+        self.css = css_class(self.algorithm)
 
     def values(self, number: str) -> list[float]:
         """The finite values of a number over the runs that ended."""
@@ -81,63 +53,36 @@ class Group:
         return format_mean_sem(self.values(number))
 
 
-@dataclass(frozen=True)
 class Stream:
-    """All groups of one stream."""
+    """All runs of one stream, grouped by setting, algorithm and tasks."""
 
-    name: str
-    groups: tuple[Group, ...]
-
-    @property
-    def title(self) -> str:
-        return stream_title(self.name)
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        return tuple(run for group in self.groups for run in group.runs)
-
-    @property
-    def settings(self) -> dict[str, list[Group]]:
-        """Groups by setting: those that can be compared directly."""
-        found: dict[str, list[Group]] = {}
-        for group in self.groups:
-            found.setdefault(group.setting, []).append(group)
-        return found
-
-    @property
-    def sequential(self) -> list[Group]:
-        """Groups that learned one task after another and have at least one row."""
-        rows = {group: any(len(run.accuracy) for run in group.runs) for group in self.groups}
-        return [group for group in self.groups if rows[group] and not group.first.together]
-
-    @property
-    def n_tasks(self) -> int:
-        return max((len(group.first.tasks) for group in self.groups), default=1)
+    def __init__(self, name: str, runs: Sequence[Run]) -> None:
+        self.name, self.title = name, stream_title(name)
+        self.shared = frozenset.intersection(*(frozenset(setting(run)) for run in runs))
+        found: dict[str, list[Run]] = {}
+        for run in sorted(runs, key=lambda run: (len(setting(run)), setting(run), _rank(run))):
+            # Tasks too: two streams of one name with different tasks share no axes.
+            found.setdefault(json.dumps([setting(run), run.algorithm, run.tasks]), []).append(run)
+        self.groups: list[Group] = []
+        for group in found.values():
+            variant = sum(one.algorithm == group[0].algorithm for one in self.groups)
+            self.groups.append(Group(group, self.shared, variant))
+        self.runs = [run for group in self.groups for run in group.runs]
+        self.n_tasks = max(len(run.tasks) for run in runs)
+        # Groups that learned one task after another and have at least one row.
+        rows = [group for group in self.groups if any(len(run.accuracy) for run in group.runs)]
+        self.sequential = [group for group in rows if not group.first.together]
 
 
-def group_runs(runs: Sequence[Run]) -> tuple[Stream, ...]:
-    """Group runs by stream, then by setting, algorithm and tasks."""
+def _rank(run: Run) -> tuple[int, str]:
+    known = list(STYLES)
+    return (known.index(run.algorithm) if run.algorithm in STYLES else len(known), run.algorithm)
+
+
+def group_runs(runs: Sequence[Run]) -> list[Stream]:
+    """The streams of these runs with their groups."""
     names = dict.fromkeys(run.stream for run in runs)
-    return tuple(
-        Stream(name, _groups([run for run in runs if run.stream == name])) for name in names
-    )
-
-
-def _groups(runs: Sequence[Run]) -> tuple[Group, ...]:
-    found: dict[str, list[Run]] = {}
-    for run in runs:
-        # Tasks too: two streams of one name with different tasks share no axes.
-        found.setdefault(json.dumps([setting(run), run.algorithm, run.tasks]), []).append(run)
-    shared = frozenset.intersection(*(frozenset(setting(run)) for run in runs))
-    groups = [
-        Group(tuple(sorted(group, key=lambda run: run.seed)), shared) for group in found.values()
-    ]
-    groups.sort(key=lambda g: (len(setting(g.first)), g.setting, sort_key(g.algorithm)))
-    count: Counter[str] = Counter()
-    for place, group in enumerate(groups):
-        groups[place] = replace(group, variant=count[group.algorithm])
-        count[group.algorithm] += 1
-    return tuple(groups)
+    return [Stream(name, [run for run in runs if run.stream == name]) for name in names]
 
 
 def setting(run: Run) -> tuple[str, ...]:

@@ -55,8 +55,9 @@ def run_command(run: Run) -> str:
     words = ["dgdmn", "run", run.stream, "--algorithm", run.algorithm, "--preset", run.preset]
     words += ["--seed", str(run.seed)]
     for name, value in run.changes.items():
-        values = value if isinstance(value, list | tuple) else [value]
-        words += [f"--{name.replace('_', '-')}", *map(str, values)]
+        words.append(f"--{'no-' if value is False else ''}{name.replace('_', '-')}")
+        if not isinstance(value, bool):
+            words += map(str, value if isinstance(value, list | tuple) else [value])
     words += ["--revise", *map(str, run.revise)] if run.revise else []
     words += ["--together"] if run.together else []
     words += ["--evaluate-on", run.evaluate_on] if run.evaluate_on != "test" else []

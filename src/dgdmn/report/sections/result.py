@@ -16,7 +16,8 @@ Bound = tuple[float, str]  # a floor or a ceiling, and its source
 def result_tables(stream: Stream) -> list[Data]:
     """A table for each setting: its groups with a verdict each, floor and ceiling."""
     tables = []
-    for title, groups in stream.settings.items():
+    for title in dict.fromkeys(group.setting for group in stream.groups):
+        groups = [group for group in stream.groups if group.setting == title]
         floor, ceiling = find_bounds(stream, groups)
         lines = [(group, judge(group, floor[0], ceiling[0])) for group in groups]
         tables.append({"title": title, "floor": floor, "ceiling": ceiling, "lines": lines})
