@@ -1,4 +1,4 @@
-"""The metrics against matrices worked by hand, the paper's formulas written as loops, and properties."""
+"""The metrics: matrices worked by hand, the formulas of the paper as loops, and properties."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dgdmn.errors import UsageError
+from dgdmn.core.errors import UsageError
 from dgdmn.metrics import acc, bwt, forgetting_curve, forward_transfer, last_k, standard_error
 
 A = np.array(
@@ -42,12 +42,14 @@ def test_bwt_counts_the_first_task_and_not_the_last():
     assert bwt(last_task_lower) == bwt(A)
 
 
-def test_bwt_of_a_run_that_goes_on_is_about_the_tasks_seen():
+def test_bwt_of_an_unfinished_run_covers_the_tasks_seen():
     assert bwt(A[:2]) == pytest.approx(0.7 - 0.9)
 
 
-def test_bwt_with_revision_starts_at_the_first_learning_and_leaves_out_the_task_learnt_last():
-    expected = ((0.85 - 0.9) + (0.7 - 1.0)) / 2  # task 0 from row 0, task 2 from row 2, task 1 was last
+def test_bwt_with_revision_starts_at_the_first_learning_and_skips_the_last_task():
+    expected = (
+        (0.85 - 0.9) + (0.7 - 1.0)
+    ) / 2  # task 0 from row 0, task 2 from row 2, task 1 was last
     assert bwt(REVISED, REVISED_ORDER) == pytest.approx(expected)
 
 
@@ -64,23 +66,27 @@ def test_forgetting_curve_averages_the_tasks_seen():
     assert forgetting_curve(REVISED, REVISED_ORDER) == pytest.approx(expected)
 
 
-def test_forgetting_curve_counts_a_task_repeated_at_once_only_once():
+def test_forgetting_curve_counts_a_repeated_task_once():
     assert forgetting_curve([[0.5, 0.0], [0.6, 0.0], [0.2, 1.0]], order=[0, 0, 1]) == pytest.approx(
         [0.5, 0.6, 0.6]
     )
 
 
-def test_last_k_averages_the_tasks_learnt_most_recently():
+def test_last_k_averages_the_most_recent_tasks():
     assert last_k(A, 1) == pytest.approx([0.9, 0.8, 1.0])
     assert last_k(A, 2) == pytest.approx([0.9, 0.75, 0.8])
     revised = last_k(REVISED, 2, REVISED_ORDER)
-    assert revised[3:] == pytest.approx([(0.9 + 0.95) / 2, (0.85 + 0.75) / 2])  # tasks 2, 0 then 0, 1
+    assert revised[3:] == pytest.approx(
+        [(0.9 + 0.95) / 2, (0.85 + 0.75) / 2]
+    )  # tasks 2, 0 then 0, 1
 
 
-def test_forward_transfer_uses_the_row_before_and_each_task_but_the_first():
+def test_forward_transfer_uses_the_row_before_each_task_but_the_first():
     assert forward_transfer(A, [0.0, 0.1, 0.2]) == pytest.approx(((0.1 - 0.1) + (0.3 - 0.2)) / 2)
     assert forward_transfer(A, [1.0, 0.1, 0.2]) == forward_transfer(A, [0.0, 0.1, 0.2])
-    assert forward_transfer(REVISED, [0.0, 0.1, 0.2], REVISED_ORDER) == forward_transfer(A, [0.0, 0.1, 0.2])
+    assert forward_transfer(REVISED, [0.0, 0.1, 0.2], REVISED_ORDER) == forward_transfer(
+        A, [0.0, 0.1, 0.2]
+    )
 
 
 def test_standard_error():
@@ -89,7 +95,7 @@ def test_standard_error():
     assert math.isnan(standard_error([0.5]))
 
 
-def test_unknown_entries_make_only_what_needs_them_unknown():
+def test_unknown_entries_affect_only_what_uses_them():
     early = A.copy()
     early[0] = np.nan
     assert acc(early) == acc(A)
@@ -102,7 +108,7 @@ def test_unknown_entries_make_only_what_needs_them_unknown():
 
 @settings(deadline=None)
 @given(squares, st.data())
-def test_the_default_order_is_the_papers_formula(matrix, data):
+def test_the_default_order_is_the_formula_of_the_paper(matrix, data):
     T = len(matrix)
     b = data.draw(arrays(np.float64, T, elements=unit))
     assert acc(matrix) == pytest.approx(sum(matrix[T - 1, i] for i in range(T)) / T)
@@ -135,7 +141,7 @@ def test_a_constant_matrix_forgets_nothing(T, value):
 
 @settings(deadline=None)
 @given(squares, st.randoms(use_true_random=False))
-def test_the_names_of_the_columns_do_not_matter(matrix, random):
+def test_the_order_of_the_columns_does_not_matter(matrix, random):
     T = len(matrix)
     place = list(range(T))
     random.shuffle(place)  # task j moves to column place[j]
@@ -167,7 +173,7 @@ def test_the_names_of_the_columns_do_not_matter(matrix, random):
         (lambda: standard_error([]), r"shape \(0,\)"),
     ],
 )
-def test_wrong_arguments_are_named_in_one_line(call, message):
+def test_wrong_arguments_are_refused_in_one_sentence(call, message):
     with pytest.raises(UsageError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
