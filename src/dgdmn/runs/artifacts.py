@@ -162,11 +162,7 @@ class NearestRows:
 
 
 def majority(votes: NDArray[Any]) -> NDArray[Any]:
-    """The most frequent value of each row; of several, the one that comes first.
-
-    >>> majority(np.array([[3, 1, 1], [2, 7, 5], [8, 4, 4]])).tolist()
-    [1, 2, 4]
-    """
+    """The most frequent value of each row; of several, the one that comes first."""
     frequency = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
     winner: NDArray[Any] = votes[np.arange(len(votes)), frequency.argmax(axis=1)]
     return winner
@@ -185,13 +181,6 @@ def occlude(x: Images, factor: float) -> Images:
 
     The paper does not describe its square. This one gives its network's accuracies: .939 .770 .607 for .938
     .798 .611 at half-widths of 1, 2 and 3; other colors, even widths or random places do not.
-
-    >>> occlude(np.ones((1, 5, 5), np.float32), 0.4)[0].astype(int)
-    array([[1, 1, 1, 1, 1],
-           [1, 0, 0, 0, 1],
-           [1, 0, 0, 0, 1],
-           [1, 0, 0, 0, 1],
-           [1, 1, 1, 1, 1]])
     """
     covered = x.copy()
     covered[:, _middle(x.shape[1], factor), _middle(x.shape[2], factor)] = 0
