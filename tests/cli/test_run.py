@@ -19,16 +19,7 @@ from dgdmn.cli.verbs import VERBS
 from dgdmn.config import resolve, to_dict
 from dgdmn.records import RunRecord
 
-SMALL = [
-    "--preset",
-    "quick",
-    "--samples-per-task",
-    "40",
-    "--min-steps",
-    "20",
-    "--generator-epochs",
-    "2",
-]
+SMALL = ["--preset", "quick", "--samples-per-task", "20", "--min-steps", "10"]
 FOUR = ["--algorithm", "nn", "dgdmn", "dgdmn:best", "joint", "--preset", "paper"]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 
@@ -96,12 +87,14 @@ def test_show_config_is_toml_and_runs_nothing(call, tmp_path, monkeypatch):
 
 def test_run_resume_and_report(tmp_path, monkeypatch, call, in_process):
     monkeypatch.chdir(tmp_path)
-    words = ("run", "embedded", "--algorithm", "dgdmn", "nn", *SMALL)
+    pages = []
+    monkeypatch.setattr("dgdmn.cli.run.write_report", lambda *written: pages.append(written))
+    words = ("run", "embedded", "--algorithm", "dgdmn", *SMALL)
     first, err = call(*words)
     (dual,) = Path("runs").glob("embedded-dgdmn-quick-*seed0")
     assert f"  {dual}\n" in first
     assert "report: runs/report.html\n" in first
-    assert dual.name in Path("runs/report.html").read_text()
+    assert pages == [([dual], Path("runs/report.html"))]
     assert re.search(r"│ dgdmn +│ quick +│ +\.\d{3} │", first)
     assert f"{dual.name}: task 10/10 (9), done, accuracy on tasks seen ." in err
     record = RunRecord.read(dual)
@@ -121,17 +114,14 @@ def test_run_resume_and_report(tmp_path, monkeypatch, call, in_process):
     again, err = call(*words)
     assert (again, err) == (first, "")
     assert (dual / "summary.json").stat().st_mtime_ns == before, "nothing was computed again"
-    dual.rename("runs/renamed")
-    assert "runs/renamed" in call(*words)[0], "found by its key"
-    Path("runs/renamed/summary.json").unlink()
-    Path("runs/renamed/accuracy.csv").write_bytes(accuracy[: len(accuracy) // 2])
-    call("resume", "runs/renamed")
-    assert Path("runs/renamed/accuracy.csv").read_bytes() == accuracy, (
-        "the same seed, the same bits"
-    )
+    renamed = dual.rename("runs/renamed")  # a run is found by its key
+    (renamed / "summary.json").unlink()
+    (renamed / "accuracy.csv").write_bytes(accuracy[: len(accuracy) // 2])
+    assert str(renamed) in call("resume", renamed)[0]
+    assert (renamed / "accuracy.csv").read_bytes() == accuracy, "the same seed, the same bits"
     out, _ = call("report", "runs", "--out", "page.html", "--no-figures")
-    assert out == "page.html: 2 runs\n"
-    assert Path("page.html").exists()
+    assert out == "page.html: 1 run\n"
+    assert "renamed" in Path("page.html").read_text()
 
 
 def test_changed_options_are_part_of_the_name(tmp_path, call, in_process):

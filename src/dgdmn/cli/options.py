@@ -76,7 +76,7 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
     try:
         args, unknown = parser.parse_known_intermixed_args(list(words))
     except argparse.ArgumentError as error:
-        parser.error(f"{error.argument_name} {error.message}")
+        parser.error(" ".join(filter(None, (error.argument_name, error.message))))
     if unknown:
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
         hint = suggestion(word.partition("=")[0], parser._option_string_actions)
@@ -106,7 +106,9 @@ def _argument_settings(name: str, kind: str, about: str, default: Any = None) ->
         settings["choices"] = base.split("|")
     if kind != base:
         settings["nargs"] = kind[-1]
-    return settings | ({"default": default} if name[0] == "-" else {"metavar": name.upper()})
+    if not name.startswith("--"):
+        settings["metavar"] = name.upper()
+    return settings | {"default": default}
 
 
 def _whole(least: int) -> Callable[[str], int]:

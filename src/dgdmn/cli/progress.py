@@ -50,7 +50,7 @@ def show_progress(
                 if status is None or status["heartbeat"] < began:
                     continue  # written by an earlier process
                 statuses[name], share = status, status["share"]
-                if bars.disable and _position(status) != (before and _position(before)):
+                if bars.disable and _position(status) != _position(before):
                     sys.stderr.write(f"{name}: {_describe(status)}\n")
                     sys.stderr.flush()
                 visible = len(runs) <= _MAX_ROWS or (name not in failed and 0 < share < 1)
@@ -63,8 +63,9 @@ def show_progress(
         yield update
 
 
-def _position(status: Status) -> tuple[int, bool]:
-    return status["step"], status["phase"] == "done"
+def _position(status: Status | None) -> tuple[int, bool]:
+    """The task that a run is at, and whether it is done."""
+    return (status["step"], status["phase"] == "done") if status else (0, False)
 
 
 def _describe(status: Status) -> str:
