@@ -18,7 +18,6 @@ from dgdmn.report.charts import (
     save_figure,
     scatter_chart,
     scatter_svg,
-    swatch,
 )
 from dgdmn.report.style import (
     CLASS_STYLES,
@@ -161,11 +160,6 @@ def test_pyplot_is_not_imported():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "[]\n"
-
-
-def test_a_swatch_has_the_dash_of_its_line():
-    assert 'stroke-dasharray="7.5 3"' in swatch(STYLES["si"])
-    assert STYLES["nn"].color in swatch(STYLES["nn"])
 
 
 def luminance(color):

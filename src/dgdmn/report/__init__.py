@@ -1,7 +1,5 @@
 """Read run directories and show them: one HTML page, and figures as files. No torch, nothing that trains."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,12 +16,9 @@ __all__ = ["Problem", "Report", "Run", "load_runs", "write_report"]
 class Report:
     """How much `write_report` read and wrote."""
 
-    runs: int
-    """Runs on the page."""
-    problems: int
-    """Directories that could not be read."""
-    figures: int
-    """Figure files."""
+    runs: int  # on the page
+    problems: int  # directories that could not be read
+    figures: int  # files
 
 
 def write_report(directories: Iterable[Path], out: Path, figures: Path | None = None) -> Report:
@@ -42,8 +37,6 @@ def write_report(directories: Iterable[Path], out: Path, figures: Path | None = 
     if figures is not None:
         from dgdmn.report.figures import write_figures
 
-        with os_errors("write", figures):
-            figures.mkdir(parents=True, exist_ok=True)
         written = len(write_figures(runs, figures))
         link = Path(os.path.relpath(figures, out.parent)).as_posix()
     write_atomic(out, render(runs, problems, figures=link).encode())

@@ -44,7 +44,7 @@ class Line:
     x: Sequence[float]
     y: Sequence[float]  # NaN leaves a gap
     style: Style = OTHER
-    band: Sequence[float] = ()  # half width of a band around the line, as a standard error
+    band: Sequence[float] = ()  # half width of a band around the line
     dots: bool = False  # faint points without a line, for values of another source
     key: str = ""  # on the page: the legend button that hides it
 
@@ -173,14 +173,6 @@ def scatter_svg(points: Array, labels: Sequence[str], label: str) -> Markup:
         _draw_points(axes, points, labels)
         axes.set_axis_off()
         return _inline(figure, label, {"class": "chart map"}, {})
-
-
-def swatch(style: Style) -> Markup:
-    """A short piece of a line for a legend on the page."""
-    return Markup(
-        '<svg class="chart swatch" viewBox="0 0 28 10" aria-hidden="true"><path d="M1 5H27" fill="none"'
-        ' stroke="{}" stroke-width="2.5" stroke-dasharray="{}"/></svg>'
-    ).format(style.color, " ".join(f"{1.5 * length:g}" for length in style.dash) or "none")
 
 
 def _subplots(count: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:

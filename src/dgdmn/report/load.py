@@ -5,12 +5,10 @@ import math
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dgdmn import metrics
 from dgdmn.config.registry import AlgorithmInfo, algorithm_info
@@ -66,61 +64,53 @@ class Timeline:
     recognized: tuple[Mapping[str, Any], ...] = ()  # events of recognition without task names
 
 
-@dataclass(frozen=True, eq=False)
 class Run:
     """One run directory: what was run, its accuracy matrices and its numbers."""
 
-    record: RunRecord
-    name: str  # of the directory
-    key: str
-    stream: str
-    algorithm: str
-    preset: str
-    seed: int
-    evaluate_on: str
-    revise: tuple[int, ...]  # numbers, from 1, of the tasks repeated at the end
-    together: bool  # all tasks were learned at once
-    changes: dict[str, Any]  # options that differ from the preset
-    options: dict[str, Any]
-    classes: tuple[str, ...]
-    tasks: tuple[str, ...]  # the columns of the matrices
-    accuracy: NDArray[np.float64]  # A, (steps, tasks)
-    accuracy_ltm: NDArray[np.float64] | None  # the same for the long-term memory alone
-    columns: tuple[int, ...]  # the column that each row learned
-    complete: bool  # it ended and has a result
-    info: AlgorithmInfo  # traits of the algorithm
-    timeline: Timeline
-    extra: Mapping[str, Any]  # extra.json of a collected run, else empty
-    directory: Path
-    artifacts: tuple[str, ...]
-    machine: str  # times of two machines cannot be compared
-
-    @property
-    def acc(self) -> float:
-        """ACC; of the tasks seen so far if the run has not ended, NaN before the first row."""
-        return self.number("acc")
-
-    @property
-    def bwt(self) -> float:
-        """BWT; NaN if only one task was seen."""
-        return self.number("bwt")
-
-    @property
-    def memory_bytes(self) -> float:
-        """Bytes of the memory. NaN for old runs with a short-term memory, which did not count it."""
-        return self.number("memory_bytes")
+    def __init__(self, directory: Path) -> None:
+        for name, limit in LIMITS.items():
+            if (directory / name).exists():
+                check_file(directory / name, limit)
+        self.record, self.directory = RunRecord.read(directory), directory
+        record, config = self.record, self.record.config
+        self.extra = read_json(directory / EXTRA) if (directory / EXTRA).exists() else {}
+        self.name, self.key = printable(record.name), printable(config.get("key"))
+        self.stream = printable(config.get("stream")) or "unnamed"
+        self.algorithm = printable(config.get("algorithm")) or "unnamed"
+        self.preset = printable(config.get("preset")) or "unnamed"
+        self.seed = int(config.get("seed") or 0)
+        self.evaluate_on = printable(config.get("evaluate_on")) or "test"
+        # Numbers, from 1, of the tasks repeated at the end.
+        self.revise = tuple(int(number) for number in config.get("revise") or ())
+        self.together = config.get("together") is True  # all tasks were learned at once
+        self.changes = _mapping(config.get("changes"))  # options that differ from the preset
+        self.options = _mapping(config.get("options"))
+        self.classes = tuple(printable(label) for label in config.get("classes") or ())
+        self.tasks = tuple(map(printable, record.task_names))  # the columns of the matrices
+        self.accuracy, self.accuracy_ltm = record.accuracy, record.accuracy_ltm
+        self.columns = record.columns  # the column that each row learned
+        self.complete = record.complete and len(record.accuracy) > 0
+        self.artifacts = record.artifacts
+        self.machine = json.dumps(config.get("machine"), sort_keys=True)
+        self.info = _info(self.algorithm)  # traits of the algorithm
+        events = record.events
+        self.timeline = read_timeline(events) if events else _collected_timeline(self.extra)
+        self._numbers = self._compute_numbers()
+        self.acc, self.bwt = self._numbers["acc"], self._numbers["bwt"]
+        self.memory_bytes = self._numbers["memory_bytes"]
 
     def number(self, name: str) -> float:
         """A number of the run: computed here, or of summary.json; NaN if there is none."""
         known = self._numbers
         return known[name] if name in known else _number(self.record.summary or {}, name, math.nan)
 
-    @cached_property
-    def _numbers(self) -> dict[str, float]:
+    def _compute_numbers(self) -> dict[str, float]:
         summary, a, ltm = self.record.summary or {}, self.accuracy, self.accuracy_ltm
         first = {column: row for row, column in reversed(list(enumerate(self.columns)))}
+        # ACC is about the tasks seen so far if the run has not ended.
         seen = list(range(len(self.tasks))) if self.complete else sorted(first)
         wall = _number(summary, "train_seconds", math.nan)
+        # Old runs with a short-term memory did not count its bytes.
         counted = not self.info.short_term or "steps_trained" in summary
         return {
             "acc": metrics.acc(a[:, seen]) if len(a) else math.nan,
@@ -140,7 +130,7 @@ def load_runs(paths: Iterable[Path]) -> tuple[list[Run], list[Problem]]:
     runs, problems = [], []
     for directory in find_directories(paths):
         try:
-            runs.append(_read(directory))
+            runs.append(Run(directory))
             continue
         except DgdmnError as error:
             reason = (
@@ -182,43 +172,6 @@ def check_file(path: Path, limit: int) -> None:
         raise DgdmnError(
             f"{path.name} has {status.st_size:,} bytes; a report reads at most {limit:,}"
         )
-
-
-def _read(directory: Path) -> Run:
-    for name, limit in LIMITS.items():
-        if (directory / name).exists():
-            check_file(directory / name, limit)
-    record = RunRecord.read(directory)
-    config, path = record.config, directory / EXTRA
-    extra = read_json(path) if path.exists() else {}
-    run = Run(
-        record=record,
-        name=printable(record.name),
-        key=printable(config.get("key")),
-        stream=printable(config.get("stream")) or "unnamed",
-        algorithm=(algorithm := printable(config.get("algorithm")) or "unnamed"),
-        preset=printable(config.get("preset")) or "unnamed",
-        seed=int(config.get("seed") or 0),
-        evaluate_on=printable(config.get("evaluate_on")) or "test",
-        revise=tuple(int(number) for number in config.get("revise") or ()),
-        together=config.get("together") is True,
-        changes=_mapping(config.get("changes")),
-        options=_mapping(config.get("options")),
-        classes=tuple(printable(label) for label in config.get("classes") or ()),
-        tasks=tuple(map(printable, record.task_names)),
-        accuracy=record.accuracy,
-        accuracy_ltm=record.accuracy_ltm,
-        columns=record.columns,
-        complete=record.complete and len(record.accuracy) > 0,
-        info=_info(algorithm),
-        timeline=read_timeline(record.events) if record.events else _collected_timeline(extra),
-        extra=extra,
-        directory=directory,
-        artifacts=record.artifacts,
-        machine=json.dumps(config.get("machine"), sort_keys=True),
-    )
-    run.number("acc")  # refuses values that are no accuracies
-    return run
 
 
 def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:

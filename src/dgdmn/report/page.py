@@ -13,7 +13,7 @@ from dgdmn.core import text
 from dgdmn.report.load import PHASES, Problem, Run
 from dgdmn.report.sections import Data
 from dgdmn.report.sections.configuration import configuration
-from dgdmn.report.sections.curves import cost_section, curves, heat_cell, heatmaps
+from dgdmn.report.sections.curves import MOST_CELLS, cost_section, curves, heat_cell, heatmaps
 from dgdmn.report.sections.memory import dream_section, latent_section, tiles_per_run
 from dgdmn.report.sections.result import ablations, result_tables
 from dgdmn.report.style import page_colors, stream_title
@@ -34,10 +34,11 @@ def render(
         .get_template("page.html")
         .render(
             title=_title(runs),
-            subtitle=_subtitle(runs),
+            runs=runs,
             parts=[_part(stream, tiles) for stream in streams],
             problems=problems,
             phases=PHASES,
+            most_cells=MOST_CELLS,
             live=live,
             figures=figures,
             csp=content_policy(live),
@@ -86,35 +87,14 @@ def _title(runs: Sequence[Run]) -> str:
     return f"{titles.pop()} on {where}" if len(titles) == 1 else where
 
 
-def _subtitle(runs: Sequence[Run]) -> str:
-    """What was run, in one line."""
-    algorithms, seeds = {run.algorithm for run in runs}, sorted({run.seed for run in runs})
-    presets = dict.fromkeys(text.shorten(run.preset, 20) for run in runs)
-    unfinished = sum(not run.record.complete for run in runs)
-    parts = [
-        f"{text.count_noun(len(runs), 'run')} of {text.count_noun(len(algorithms), 'algorithm')}"
-    ]
-    parts += (
-        [f"{'seed' if len(seeds) == 1 else 'seeds'} {text.join_names(seeds, 8)}"] if seeds else []
-    )
-    parts += [f"preset {text.join_names(presets, 4)}"] if presets else []
-    parts += [f"{unfinished} not finished"] if unfinished else []
-    return " · ".join(parts)
-
-
 @cache
 def _environment() -> Environment:
     loader = PackageLoader("dgdmn.report", "assets")
     options = {"trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **options)  # type: ignore[arg-type]
-    environment.filters |= {
-        "short": text.shorten,
-        "count": text.count_noun,
-        "ratio": text.format_ratio,
-        "bytes": text.format_bytes,
-        "duration": text.format_duration,
-        "heat": heat_cell,
-    }
+    formatters = {name: getattr(text, f"format_{name}") for name in ("ratio", "bytes", "duration")}
+    environment.filters |= {"short": text.shorten, "count": text.count_noun, "heat": heat_cell}
+    environment.filters |= {"names": text.join_names, **formatters}
     return environment
 
 

@@ -69,7 +69,6 @@ class Site:
         ).encode()
 
     def state(self) -> bytes:
-        """The state of every run as JSON."""
         self._asked.set()
         with self._lock:
             drawn = {"version": self._version, "problem": self._problem}
@@ -84,7 +83,6 @@ class Site:
         return None
 
     def close(self) -> None:
-        """Stop drawing."""
         self._closed.set()
         self._asked.set()
 
@@ -131,7 +129,6 @@ class Server(socketserver.ThreadingTCPServer):
         self.site = Site([Path(path) for path in paths], draw, pause)
 
     def server_close(self) -> None:
-        """Release the port and stop drawing."""
         super().server_close()
         if hasattr(self, "site"):
             self.site.close()
@@ -153,7 +150,6 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def parse_request(self) -> bool:
-        """Refuse other hosts and methods before anything else."""
         if not super().parse_request():
             return False
         hosts = self.headers.get_all("Host", [])
@@ -166,7 +162,6 @@ class Handler(BaseHTTPRequestHandler):
         return False
 
     def do_GET(self) -> None:
-        """Look the path up."""
         path, site = self.path.partition("?")[0], self.server.site
         dreams = re.fullmatch(r"/dreams/([0-9a-f]{16})\.png", path)
         if path in ("/", "/report"):

@@ -60,15 +60,17 @@ def describe_run(directory: Path, now: float) -> tuple[str, dict[str, Any]]:
     except (DgdmnError, OSError, RecursionError) as error:
         reason = str(error).replace(f"{directory}/", "").partition("\n")[0]
         return "broken", facts | {"problem": printable(reason)}
+    heartbeat, left = _time(status.get("heartbeat")), _number(status, "seconds_left")
+    dreams = newest_dreams(directory)
     facts |= {name: printable(status.get(name)) for name in ("phase", "task", "message")}
     facts |= {name: int(_number(status, name) or 0) for name in ("step", "steps", "seconds")}
-    heartbeat, left = _time(status.get("heartbeat")), _number(status, "seconds_left")
-    facts["share"] = min(1.0, max(0.0, _number(status, "share") or 0.0))
-    facts["ends"] = None if left is None else heartbeat + left
-    facts["acc"] = _number(status, "acc")
-    facts["command"] = f"dgdmn resume {shlex.quote(str(directory))}"
-    dreams = newest_dreams(directory)
-    facts["dreams"] = f"/dreams/{facts['id']}.png?{dreams.stem}" if dreams else ""
+    facts |= {
+        "share": min(1.0, max(0.0, _number(status, "share") or 0.0)),
+        "ends": None if left is None else heartbeat + left,
+        "acc": _number(status, "acc"),
+        "command": f"dgdmn resume {shlex.quote(str(directory))}",
+        "dreams": f"/dreams/{facts['id']}.png?{dreams.stem}" if dreams else "",
+    }
     active = facts["phase"] not in ("", "done", "failed", "stopped")
     alive = active and _is_alive(int(_number(status, "pid") or 0), heartbeat, now)
     return ("done" if facts["phase"] == "done" else "running" if alive else "stopped"), facts

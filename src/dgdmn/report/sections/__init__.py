@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dgdmn.core.text import format_ratio
-from dgdmn.report.charts import Line, Panel, line_svg, swatch
+from dgdmn.report.charts import Line, Panel, line_svg
 from dgdmn.report.table import Group, mean
 
 Data = dict[str, Any]
@@ -35,7 +35,7 @@ def compare(
     """Charts of the panels that have lines, and legend buttons for the groups that appear in them."""
     shown = [panel for panel in panels if panel.lines]
     keys = {line.key for panel in shown for line in panel.lines}
-    legend = [(group.name, swatch(group.style)) for group in groups if group.name in keys]
+    legend = [(group.name, group.style) for group in groups if group.name in keys]
     views = [view(panel, where, wide=wide) for panel in shown]
     return {"legend": legend, "views": views, "wide": wide}
 

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-import numpy as np
-
 from dgdmn.core.text import MISSING, count_noun, format_ratio, shorten
-from dgdmn.report.charts import Line, Panel, swatch
-from dgdmn.report.load import PHASES, Run
+from dgdmn.report.charts import Line, Panel
+from dgdmn.report.load import PHASES
 from dgdmn.report.sections import Data, compare, group_line, step_line, view
 from dgdmn.report.style import HEAT_STEPS, Style, class_style
 from dgdmn.report.table import (
@@ -42,7 +40,7 @@ def curves(stream: Stream) -> Data:
     return {
         "compared": compare(groups, averages, stream.title, wide=True),
         "panels": [view(one, stream.title, key=group.name, table=False) for group, one in panels],
-        "tasks": [(shorten(name, 24), swatch(class_style(i))) for i, name in enumerate(tasks)],
+        "tasks": [(name, class_style(i)) for i, name in enumerate(tasks)],
         "has_sleeps": any(group.first.timeline.sleeps for group in groups),
         "has_ltm": any(map(has_ltm_curves, groups)),
     }
@@ -80,20 +78,13 @@ def heatmaps(stream: Stream) -> list[Data]:
     """The matrices of each run that has a row, or of the lowest seeds if they are too many."""
     runs = [run for run in stream.runs if len(run.accuracy)]
     if sum(run.accuracy.size for run in runs) > MOST_CELLS_IN_ALL:
-        lowest = {group.first.name for group in stream.groups}
-        runs = [run for run in runs if run.name in lowest]
-    return [_heatmap(run) for run in runs]
-
-
-def _heatmap(run: Run) -> Data:
-    a, ltm = run.accuracy, run.accuracy_ltm
-    tables, note = [("Whole memory", a.tolist())], "" if run.complete else "This run has not ended."
-    if ltm is not None and not np.array_equal(a, ltm, equal_nan=True):
-        tables.append(("Long-term memory alone", ltm.tolist()))
-    if a.size > MOST_CELLS:
-        note = f"{a.shape[0]} × {a.shape[1]} cells do not fit on a page; see accuracy.csv."
-        tables = []
-    return {"name": run.name, "run": run, "note": note, "tables": tables}
+        runs = [run for run in runs if run in [group.first for group in stream.groups]]
+    maps = []
+    for run in runs:
+        tables = [("Whole memory", run.accuracy), ("Long-term memory alone", run.accuracy_ltm)]
+        shown = tables if has_ltm_curves(Group([run])) else tables[:1]
+        maps.append({"name": run.name, "run": run, "tables": shown})
+    return maps
 
 
 def heat_cell(value: float) -> tuple[str, str]:

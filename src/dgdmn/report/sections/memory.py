@@ -7,17 +7,8 @@ from typing import Any
 import numpy as np
 
 from dgdmn.core.text import MISSING, format_percent, shorten
-from dgdmn.report.artifacts import (
-    Dreams,
-    Latents,
-    Resilience,
-    dream_quality,
-    embed,
-    read_dreams,
-    read_latents,
-    read_reconstructions,
-    read_resilience,
-)
+from dgdmn.report import artifacts
+from dgdmn.report.artifacts import Dreams, Latents, Resilience, dream_quality, embed
 from dgdmn.report.charts import Array, Line, Panel, scatter_svg
 from dgdmn.report.images import picture
 from dgdmn.report.load import Run
@@ -34,11 +25,8 @@ CORRUPTIONS = {"noise": "Gaussian noise, standard deviation", "occlusion": "occl
 def dream_section(stream: Stream, tiles: int) -> Data:
     """The dreams of each group's lowest seed, and charts of their quality; empty if there are none."""
     books = [_book(group.first, tiles) for group in stream.groups]
-    shown = [
-        book
-        for book in books
-        if book["sleeps"] or book["image"] or book["quality"] or book["notes"]
-    ]
+    kinds = ("sleeps", "image", "quality", "notes")
+    shown = [book for book in books if any(book[kind] for kind in kinds)]
     return {"books": shown, "quality": _quality_charts(stream)} if shown else {}
 
 
@@ -50,11 +38,10 @@ def tiles_per_run(streams: Sequence[Stream]) -> int:
 
 
 def _book(run: Run, tiles: int) -> Data:
-    (dreams, notes), (shown, more) = read_dreams(run), read_reconstructions(run)
+    (dreams, notes), (shown, more) = artifacts.read_dreams(run), artifacts.read_reconstructions(run)
     labels, blocks = dream_blocks(run, dreams, MOST_SLEEPS, tiles)
     most = min(MOST_COLUMNS, tiles // max(1, len(labels))) // max(1, len(blocks))
-    each = max(1, min(8, most))
-    image = None
+    each, image = max(1, min(8, most)), None
     if shown is not None:
         chosen = _evenly(len(shown[0]), 20)
         alt = f"Test samples above, their reconstructions below, {run.name}"
@@ -63,9 +50,7 @@ def _book(run: Run, tiles: int) -> Data:
     return {
         "name": run.name,
         "labels": labels,
-        "sleeps": [
-            (when, picture(rows, each, f"Dreams {when}, {run.name}")) for when, rows in blocks
-        ],
+        "sleeps": [(at, picture(rows, each, f"Dreams {at}, {run.name}")) for at, rows in blocks],
         "image": image,
         "quality": [
             (f"task {step}", *map(format_percent, pair), _rarest(run, counts.get(step, ())))
@@ -106,7 +91,10 @@ def _rarest(run: Run, counts: Sequence[int]) -> str:
 def _quality_charts(stream: Stream) -> Data:
     """Label purity and class balance after each sleep, the mean over seeds."""
     groups = [group for group in stream.groups if not group.first.together]
-    known = [[dream_quality(run, read_dreams(run)[0]) for run in group.runs] for group in groups]
+    known = [
+        [dream_quality(run, artifacts.read_dreams(run)[0]) for run in group.runs]
+        for group in groups
+    ]
     panels = []
     for index, label in enumerate(("purity", "balance")):
         seeds = [
@@ -138,14 +126,18 @@ def latent_section(stream: Stream) -> Data:
 def group_latents(stream: Stream) -> tuple[list[tuple[Group, Latents]], list[str]]:
     """The latents of each group's lowest seed, and notes; groups of one algorithm are neighbors."""
     groups = sorted(stream.groups, key=lambda group: (group.algorithm, group.first.together))
-    read = [(group, *read_latents(group.first)) for group in groups]
+    read = [(group, *artifacts.read_latents(group.first)) for group in groups]
     notes = [f"{group.first.name}: {problem}" for group, _, all_ in read for problem in all_]
     return [(group, latents) for group, latents, _ in read if latents], notes
 
 
 def group_resilience(stream: Stream) -> tuple[list[tuple[Group, list[Resilience]]], list[str]]:
     """The resilience of all seeds of each group, and notes."""
-    read = [(group, run, *read_resilience(run)) for group in stream.groups for run in group.runs]
+    read = [
+        (group, run, *artifacts.read_resilience(run))
+        for group in stream.groups
+        for run in group.runs
+    ]
     notes = [f"{run.name}: {problem}" for _, run, _, all_ in read for problem in all_]
     found = [
         (group, [one for g, _, one, _ in read if g is group and one]) for group in stream.groups

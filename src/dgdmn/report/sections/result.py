@@ -37,9 +37,7 @@ def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
         low = (floor.mean("acc"), f"{floor.name}, run here")
     if ceiling:
         prior = any(_prior_predicts(group.first) for group in groups)
-        note = (
-            "; a learner alone, so a memory whose prior predicts too may exceed it" if prior else ""
-        )
+        note = "; a learner alone, a memory whose prior predicts may exceed it" if prior else ""
         high = (ceiling.mean("acc"), f"{ceiling.name}, run here{note}")
     return low, high
 
@@ -71,7 +69,10 @@ def _prior_predicts(run: Run) -> bool:
 def judge(group: Group, floor: float, ceiling: float) -> str:
     """What the result means, in one sentence."""
     if not group.ended:
-        return _unfinished(group)
+        run = max(group.runs, key=lambda run: len(run.accuracy))
+        seen = f"{len(set(run.columns))} of {len(run.tasks)} tasks seen so far"
+        so_far = f"Not finished: {format_ratio(run.acc, 2)} on the {seen}."
+        return so_far if len(run.accuracy) else "No task has been tested yet."
     acc, learned, n = group.mean("acc"), group.mean("learned"), len(group.first.tasks)
     if len(group.values("acc")) < len(group.ended):
         return "Some accuracies are missing, so there is no result."
@@ -99,14 +100,6 @@ def judge(group: Group, floor: float, ceiling: float) -> str:
     if share >= 0.97:
         return "As good as training on all tasks together."
     return f"{format_percent(share)} of the way from floor to ceiling."
-
-
-def _unfinished(group: Group) -> str:
-    run = max(group.runs, key=lambda run: len(run.accuracy))
-    if not len(run.accuracy):
-        return "No task has been tested yet."
-    seen = f"{len(set(run.columns))} of {len(run.tasks)} tasks seen so far"
-    return f"Not finished: {format_ratio(run.acc, 2)} on the {seen}."
 
 
 def _knows_only_last(group: Group) -> bool:
