@@ -107,7 +107,7 @@ def _plan_memory(args: Namespace) -> Plan:
     if not holds_memory(path := Path(args.subject)):
         names = join_names(STREAMS)
         raise UsageError(f"{path} is neither a memory nor a stream{hint}; streams are {names}")
-    model, notes = load_memory(Namespace(memory=path, threads=0, algorithm=None))
+    model, notes = load_memory(Namespace(memory=path, algorithm=None))
     info, (_, stages) = model.info(), plan_next_tasks(model, notes, args.samples, args.tasks)
     if not stages:
         raise UsageError(f"row counts are not recorded in {path}; pass --samples N")

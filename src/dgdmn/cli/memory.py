@@ -178,7 +178,7 @@ def load_memory(args: Namespace) -> tuple[ContinualClassifier, Notes]:
     if not holds_memory(args.memory):
         advice = f"`dgdmn learn {args.memory} data.npz` creates one"
         raise UsageError(f"{args.memory} is not a memory; {advice}")
-    own: dict[str, Any] = {"threads": args.threads or default_threads()}
+    own: dict[str, Any] = {"threads": getattr(args, "threads", 0) or default_threads()}
     if ":" in (name := split_algorithm(args.algorithm, None)[0]):
         own["algorithm"] = algorithm(name)
     saved, notes = read_notes(args.memory), Notes(tasks={}, slept=None)

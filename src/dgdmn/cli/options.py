@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -29,22 +30,28 @@ _GROUPS = {
 """The title of each group of fields, by its first field."""
 
 
-Argument = tuple[str, str, str] | tuple[str, str, str, Any]
-"""Name, kind, meaning and perhaps a default. The kinds are listed at `_argument_settings`."""
+_ARGUMENT = re.compile(r"(~?)(--[a-z-]+|[A-Z]+)(?: ([^\s=]+)(?:=(\S+))?)?  +(.+)")
 
 
 class Verb(NamedTuple):
     """A verb of the command line: the function of its name in a module of this package."""
 
     module: str
-    summary: str
-    arguments: Sequence[Argument] = ()
-    about: str = ""
-    """What to know besides the summary."""
-    rare: Sequence[Argument] = ()
-    """Arguments that only `--help-all` shows."""
+    text: str
+    """A line that says what it does, a line for each argument, then what else to know.
+
+    An argument has a name, the kind of its value, perhaps `=` and a default, two blanks and its meaning. Kinds:
+    N and N>0 for whole numbers, PATH, LOW,HIGH for two numbers, a|b for a choice, any other word for text,
+    none for a flag. `+` or `*` after a kind means several values, `~` before a name that only `--help-all`
+    shows it.
+    """
     fields: Sequence[str] = ()
     """The fields of Config that matter most; if there are any, every field is an option."""
+
+    @property
+    def summary(self) -> str:
+        """The first line."""
+        return self.text.partition("\n")[0]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -54,22 +61,25 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(name: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
     """Parse the words after a verb. The fields of Config that were typed are in `changes`."""
+    lines = [line.strip() for line in verb.text.splitlines()[1:]]
+    about = f"{verb.summary[0].upper()}{verb.summary[1:]}. "
+    about += " ".join(line for line in lines if not _ARGUMENT.fullmatch(line))
     off: dict[str, Any] = dict.fromkeys(("add_help", "allow_abbrev", "exit_on_error"), False)
-    about = f"{verb.summary[0].upper()}{verb.summary[1:]}. {verb.about}".strip()
     parser, show_all = _Parser(f"dgdmn {name}", description=about, **off), "--help-all" in words
     usage, group = [parser.prog], parser.add_argument_group("options")
     group.add_argument("-h", "--help", action="help", help="show the options that matter most")
     group.add_argument("--help-all", action="help", help="show every option")
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    for option, kind, about, *default in (*verb.arguments, *verb.rare):
-        settings = _argument_settings(option, kind, about, *default)
-        if (option, kind, about, *default) in verb.rare and not show_all:
+    for found in filter(None, map(_ARGUMENT.fullmatch, lines)):
+        rare, option, kind, default, about = found.groups()
+        settings = _argument_settings(kind, default, about)
+        if rare and not show_all:
             settings["help"] = argparse.SUPPRESS
         if option.startswith("--"):
             group.add_argument(option, **settings)
         else:
-            parser.add_argument(option, **settings)
-            usage.append(option.upper() + (" …" if "nargs" in settings else ""))
+            parser.add_argument(option.lower(), **settings | {"metavar": option})
+            usage.append(option + (" …" if "nargs" in settings else ""))
     parser.usage = " ".join([*usage, "[OPTION …]"])
     if verb.fields:
         _add_fields(parser, verb, words, show_all)
@@ -86,29 +96,22 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def _argument_settings(name: str, kind: str, about: str, default: Any = None) -> dict[str, Any]:
-    """What argparse needs to know of an argument.
-
-    Kinds: "" for a flag, N and N>0 for whole numbers, PATH, LOW HIGH for two numbers, a|b for words to choose
-    from, anything else for text. A `+` or `*` at the end means several values.
-    """
-    if not kind:
+def _argument_settings(kind: str | None, default: str | None, about: str) -> dict[str, Any]:
+    """What argparse needs to know of an argument."""
+    if kind is None:
         return {"action": "store_true", "help": about}
-    base, types = (
-        kind.rstrip("+*"),
-        {"N": _whole(0), "N>0": _whole(1), "PATH": Path, "LOW HIGH": float},
-    )
+    base = kind.rstrip("+*")
+    types = {"N": _whole(0), "N>0": _whole(1), "PATH": Path, "LOW,HIGH": float}
     settings: dict[str, Any] = {"type": types.get(base, str), "metavar": base.removesuffix(">0")}
-    settings["help"] = f"{about} [{format_option(default)}]" if default else about
-    if base == "LOW HIGH":
-        settings |= {"nargs": 2, "metavar": tuple(base.split())}
+    settings["help"] = f"{about} [{default}]" if default not in (None, "0") else about
+    settings["default"] = default  # argparse converts it
+    if base == "LOW,HIGH":
+        settings |= {"nargs": 2, "metavar": ("LOW", "HIGH")}
     if "|" in base:
         settings["choices"] = base.split("|")
     if kind != base:
-        settings["nargs"] = kind[-1]
-    if not name.startswith("--"):
-        settings["metavar"] = name.upper()
-    return settings | {"default": default}
+        settings |= {"nargs": kind[-1], "default": [settings["type"](default)] if default else []}
+    return settings
 
 
 def _whole(least: int) -> Callable[[str], int]:
@@ -124,7 +127,7 @@ def _whole(least: int) -> Callable[[str], int]:
 
 def _add_fields(parser: _Parser, verb: Verb, words: Sequence[str], show_all: bool) -> None:
     """Add an option for each field, with the default of the preset and the stream in the words."""
-    of_memory = verb.arguments[0][0] == "memory"
+    of_memory = "MEMORY PATH" in verb.text
     stream = None if of_memory else next(iter(STREAMS))
     stream = next((word for word in words if word in STREAMS), stream)
     defaults = resolve(_guess(words, "--preset") or DEFAULT_PRESET, stream)
