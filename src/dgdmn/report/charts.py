@@ -201,7 +201,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     low, high = panel.x_range or (min(known, default=1), max(known, default=1))
     low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
     axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=high - low > 2))
+    steps = high - low > 2
+    axes.xaxis.set_major_locator(MaxNLocator("auto" if steps else 5, integer=steps))
     if panel.y_range is not None:
         bottom, top = panel.y_range
         axes.set_ylim(bottom - 0.03 * (top - bottom), top + 0.03 * (top - bottom))
