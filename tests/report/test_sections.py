@@ -146,6 +146,17 @@ def test_times_of_two_machines_are_not_compared(matrix_run):
     assert all(map(math.isnan, line["seconds"]))
 
 
+def test_a_number_that_is_unknown_is_left_out(matrix_run):
+    ways = [options(), options(kappa=1)]
+    runs = [
+        matrix_run("dgr", seed, [[0.5, 0.5]], together=True, **way)
+        for seed in (0, 1)
+        for way in ways
+    ]
+    (line,) = ablations(stream_of(*runs))
+    assert (line["acc"], line["bwt"], line["difference"]) == (".500 ± .000", "–", ".000 ± .000")
+
+
 def test_an_option_that_changed_with_the_version_is_no_ablation(matrix_run):
     base = matrix_run("dgdmn", 0, HALF, **options())
     changed = matrix_run("dgdmn", 0, HALF, options={"kappa": 1, "n_stm": 7}, changes={"kappa": 1})

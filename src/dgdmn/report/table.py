@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ class Group:
 
     def values(self, number: str) -> list[float]:
         """The finite values of a number over the runs that ended."""
-        return [value for run in self.ended if math.isfinite(value := run.number(number))]
+        return finite(run.number(number) for run in self.ended)
 
     def mean(self, number: str) -> float:
         return mean(self.values(number))
@@ -110,9 +110,14 @@ def changed_options(run: Run) -> dict[str, Any]:
     return {k: value for k, value in (run.changes | since).items() if not run.info.unused(k)}
 
 
-def mean(values: Sequence[float]) -> float:
+def finite(values: Iterable[float]) -> list[float]:
+    """The finite values."""
+    return [value for value in values if math.isfinite(value)]
+
+
+def mean(values: Iterable[float]) -> float:
     """The mean of the finite values; NaN without any."""
-    known = [value for value in values if math.isfinite(value)]
+    known = finite(values)
     return float(np.mean(known)) if known else math.nan
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_percent, format_ratio
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
-from dgdmn.report.table import Group, Stream, changed_options, mean
+from dgdmn.report.table import Group, Stream, changed_options, finite, mean
 
 Bound = tuple[float, str]  # a floor or a ceiling, and its source
 
@@ -138,7 +138,7 @@ def _ablation(group: Group, pairs: Sequence[tuple[Run, Run]]) -> Data:
     option, value = next(iter(run.changes.items()))
     how = ["all tasks together"] if run.together else []
     how += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
-    differences = [changed.acc - unchanged.acc for changed, unchanged in pairs]
+    differences = finite(changed.acc - unchanged.acc for changed, unchanged in pairs)
     # Times of two machines cannot be compared.
     timed = [pair for pair in pairs if pair[0].machine == pair[1].machine]
     return {
@@ -146,8 +146,8 @@ def _ablation(group: Group, pairs: Sequence[tuple[Run, Run]]) -> Data:
         "css": group.css,
         "option": option,
         "change": f"{format_option(base.options.get(option))} → {format_option(value)}",
-        "acc": format_mean_sem([changed.acc for changed, _ in pairs]),
-        "bwt": format_mean_sem([changed.bwt for changed, _ in pairs]),
+        "acc": format_mean_sem(finite(changed.acc for changed, _ in pairs)),
+        "bwt": format_mean_sem(finite(changed.bwt for changed, _ in pairs)),
         "difference": format_difference(differences),
         "loss": loss if math.isfinite(loss := mean(differences)) else math.inf,
         "seconds": [mean([pair[i].number("trained_seconds") for pair in timed]) for i in (1, 0)],
