@@ -15,7 +15,7 @@ SMALL = {
     "learner_layers": (8,),
     "batch_size": 16,
     "learning_rate": 0.01,
-    "min_steps": 12,
+    "min_steps": 8,
     "random_state": 0,
     "generator_layers": (8,),
     "latent_dim": 3,

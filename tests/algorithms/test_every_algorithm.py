@@ -46,7 +46,7 @@ def check_twins(model, twin, tasks):
 
 
 def test_the_public_contract_holds(name, make):
-    make_one = functools.partial(make, name, min_steps=60)
+    make_one = functools.partial(make, name, min_steps=50)
     check_algorithm(make_one, keeps_rows=name in KEEP_ROWS)
 
 
@@ -216,7 +216,7 @@ ERRORS = pytest.mark.parametrize(
 @ERRORS
 def test_an_interrupted_partial_fit_changes_nothing(name, make, tasks, error):
     model, twin = make_twins(make, name, tasks[0])
-    model.callback = Stop(error, 3)
+    model.callback = Stop(error, 2)
     with pytest.raises(type(error)):
         model.partial_fit(*tasks[2], task="c")
     model.callback = None

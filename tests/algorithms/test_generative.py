@@ -135,10 +135,10 @@ def recognizing(labels, task=None, **options):
     model = DGDMNRecog(
         "paper",
         random_state=0,
-        min_steps=300,
+        min_steps=200,
         generator_layers=(32,),
         sttm_generator_layers=(32,),
-        learning_rate=0.003,
+        learning_rate=0.004,
         latent_dim=4,
         sttm_latent_dim=2,
         **options,

@@ -22,7 +22,7 @@ EXPECTED = {
     "check_methods_sample_order_invariance": FLOAT32,
 }
 QUICK = Config(
-    min_steps=150,
+    min_steps=100,
     learning_rate=0.01,
     batch_size=32,
     generator_epochs=1,
@@ -37,7 +37,7 @@ QUICK = Config(
     sttm_learner_layers=(16,),
     ppr_memory=0,
 )
-DEFAULT = replace(resolve(DEFAULT_PRESET), min_steps=150)
+DEFAULT = replace(resolve(DEFAULT_PRESET), min_steps=60)
 KINDS = ("nn", "icarl")  # the others are made of the same parts
 
 
@@ -57,7 +57,7 @@ def test_scikit_learn_checks_with_the_default_preset(estimator, check):
 
 
 @pytest.mark.slow
-@checks([name for name in ALGORITHMS if name not in KINDS])
+@checks([name for name in ALGORITHMS if name not in KINDS], replace(QUICK, min_steps=150))
 def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
 
@@ -100,7 +100,7 @@ def test_a_clone_has_the_parameters_and_nothing_learned(name, make, tasks):
 def test_a_pipeline_learns(name, make, tasks):
     X, y = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
     flat = X.reshape(len(X), -1) * 40 - 3
-    pipe = make_pipeline(MinMaxScaler(clip=True), make(name, min_steps=150)).fit(flat, y)
+    pipe = make_pipeline(MinMaxScaler(clip=True), make(name, min_steps=100)).fit(flat, y)
     assert pipe.score(flat, y) > 0.8
 
 
