@@ -319,6 +319,7 @@ def test_a_killed_learn_leaves_the_memory_and_two_writers_never_share_it(
 
 
 @linux
+@pytest.mark.slow
 def test_ctrl_c_is_one_line_and_a_new_memory_is_not_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_npz("many.npz", "beech", n=20_000)
