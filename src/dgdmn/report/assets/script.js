@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  // What the reader chose, by the name of the thing: it outlives a replacement of the page's content.
+  // The reader's choices by name. They survive when the content of the page is replaced.
   const chosen = { tab: null, off: new Set(), choice: new Map(), open: new Set(), scrolled: new Map(), focus: null };
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const streamOf = (node) => node.closest("[data-panel]")?.dataset.panel ?? "";
@@ -82,7 +82,7 @@
     chosen.focus = event.target.matches("main button, main select, main summary") ? focusOf(event.target) : null;
   });
 
-  // Values under the pointer, or at the arrow keys.
+  // Show the values under the pointer, or step through them with the arrow keys.
   const readout = () => document.getElementById("readout");
   function hide() {
     readout().hidden = true;
