@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+TRAINS = {"own_arrays", "own_generator", "watch_it_sleep"}
+EXAMPLES = [
+    pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in TRAINS else ())
+    for path in sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+]
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", EXAMPLES)
 def test_an_example_runs_and_is_short(script, tmp_path):
     assert len(script.read_text().splitlines()) <= 60
     result = subprocess.run(
