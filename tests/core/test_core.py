@@ -230,10 +230,10 @@ def test_a_lock_refuses_a_second_process_and_ends_with_the_first(tmp_path):
 
 
 def test_a_lock_is_released_after_an_error(tmp_path):
-    with pytest.raises(ZeroDivisionError), directory_lock(tmp_path):
+    with pytest.raises(ZeroDivisionError) as raised, directory_lock(tmp_path):
         _ = 1 / 0
     with directory_lock(tmp_path):
-        pass
+        assert raised.tb, "its traceback keeps the lock object alive"
 
 
 def test_a_lock_where_nothing_can_be_written_is_one_sentence(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Integral, Real
@@ -135,13 +136,14 @@ class Config:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
+            kind, value = _field_types()[field.name], getattr(self, field.name)
             if isinstance(value, list):
-                object.__setattr__(self, field.name, value := tuple(value))
-            _check_kind(field.name, value, _field_types()[field.name])
+                value = tuple(value)
+            _check_kind(field.name, value, kind)
             if field.metadata:
                 low, high = field.metadata["range"]
                 _check_range(field.name, value, low, high, field.metadata["symbol"])
+            object.__setattr__(self, field.name, _plain(value, kind))
         if self.rho >= 1:
             raise UsageError(f"rho (ρ) is {self.rho}; it must be below 1")
 
@@ -149,6 +151,16 @@ class Config:
 @cache
 def _field_types() -> dict[str, Any]:
     return get_type_hints(Config)
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    """The value in the type of its field: equal configs have equal JSON, and so equal keys."""
+    if kind in (int, float):
+        return kind(value)
+    if isinstance(value, tuple):
+        return tuple(int(units) for units in value)
+    choices = get_args(kind)
+    return choices[choices.index(value)] if choices else value
 
 
 def _check_kind(name: str, value: Any, kind: Any) -> None:
@@ -160,11 +172,11 @@ def _check_kind(name: str, value: Any, kind: Any) -> None:
             raise UsageError(f"{name} is {value!r}; it must be a whole number")
     elif kind is float:
         number = isinstance(value, Real) and not isinstance(value, bool)
-        if not (number and math.isfinite(value)):
+        if not (number and abs(value) <= sys.float_info.max):
             raise UsageError(f"{name} is {value!r}; it must be a finite number")
     elif get_origin(kind) is Literal:
         allowed = get_args(kind)
-        if isinstance(value, bool) or value not in allowed:
+        if value not in allowed:
             raise UsageError(
                 f"{name} is {value!r}; it must be one of {', '.join(map(str, allowed))}"
             )
