@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dgdmn.algorithms.dgdmn import DGDMN, DGDMNRecog
-    from dgdmn.algorithms.dgr import DGR
-    from dgdmn.algorithms.er import ER
-    from dgdmn.algorithms.ewc import EWC
+    from dgdmn.algorithms.dgdmn import DGDMN, DGR, DGDMNRecog
+    from dgdmn.algorithms.exemplars import ER
     from dgdmn.algorithms.gem import GEM
     from dgdmn.algorithms.icarl import ICaRL
-    from dgdmn.algorithms.joint import Joint
-    from dgdmn.algorithms.lwf import LwF
-    from dgdmn.algorithms.nn import NN, DropNN
+    from dgdmn.algorithms.nn import NN, PPR, DropNN, Joint
     from dgdmn.algorithms.persistence import load
-    from dgdmn.algorithms.ppr import PPR
-    from dgdmn.algorithms.si import SI
+    from dgdmn.algorithms.slowdown import EWC, SI, LwF
     from dgdmn.config import Config
 
 __version__ = "0.1.0"

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgdmn.algorithms.er import _ReservoirNetwork, reservoir_rows
-from dgdmn.algorithms.exemplars import Exemplars
+from dgdmn.algorithms.exemplars import Exemplars, _ReservoirNetwork, reservoir_rows
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dgdmn.algorithms.ewc import _ElasticNetwork
+from dgdmn.algorithms.slowdown import _ElasticNetwork
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dgdmn.algorithms.lwf import _DistillingNetwork
+from dgdmn.algorithms.slowdown import _DistillingNetwork
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dgdmn.algorithms.ppr import _RehearsingNetwork
+from dgdmn.algorithms.nn import _RehearsingNetwork
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from dgdmn.algorithms.si import _SynapticNetwork
+from dgdmn.algorithms.slowdown import _SynapticNetwork
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context

@@ -1,18 +1,23 @@
-"""Exemplars: training rows that are kept, and how many may be."""
-
-from __future__ import annotations
+"""Exemplars: training rows that are kept, how many may be, and ER, the simplest use of them."""
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self, final
 
 import torch
 from torch import Tensor
 
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.fitted import Memory
+from dgdmn.algorithms.nn import CustomizedNetwork
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
+from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.dual import DualMemory
-from dgdmn.memory.generative import deep_memories
+from dgdmn.memory.generative import DeepGenerativeMemory
+from dgdmn.networks.classifier import cross_entropy
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import meta_weights
 from dgdmn.storage import State
@@ -31,34 +36,34 @@ class Exemplars:
     """Class indices as int32, shape (n,)."""
 
     @classmethod
-    def from_batch(cls, batch: Batch) -> Exemplars:
+    def from_batch(cls, batch: Batch) -> Self:
         """These samples as bytes."""
         return cls((batch.x * 255).round().to(torch.uint8), batch.y.to(torch.int32))
 
     def __len__(self) -> int:
         return len(self.x)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Exemplars:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
     def to_batch(self) -> Batch:
         """The rows as a network trains on them: inputs in [0, 1]."""
         return Batch(self.x.float() / 255, self.y.long())
 
-    def take(self, rows: Tensor) -> Exemplars:
+    def take(self, rows: Tensor) -> Self:
         """Some of these rows, by number or by a mask."""
-        return Exemplars(self.x[rows], self.y[rows])
+        return replace(self, x=self.x[rows], y=self.y[rows])
 
-    def first(self, n: int) -> Exemplars:
+    def first(self, n: int) -> Self:
         """Copies of the first n rows; a view would keep all rows in memory."""
-        return Exemplars(self.x[:n].clone(), self.y[:n].clone())
+        return replace(self, x=self.x[:n].clone(), y=self.y[:n].clone())
 
     def state(self) -> State:
         """The rows as plain tensors."""
         return {"x": self.x, "y": self.y}
 
     @classmethod
-    def from_state(cls, state: State) -> Exemplars:
+    def from_state(cls, state: State) -> Self:
         """The rows that `state` returned."""
         return cls(state["x"], state["y"])
 
@@ -78,8 +83,80 @@ def exemplar_capacity(factory: NetworkFactory, n_classes: int) -> int:
     if not rows:
         ours = replace(factory, own_generator=None, own_learner=None)
         with meta_weights():
-            memory = DualMemory(deep_memories(ours), ours.config, n_classes, SeedStream(0))
+            make_memory = partial(DeepGenerativeMemory, ours)
+            memory = DualMemory(make_memory, ours.config, n_classes, SeedStream(0))
             rows = memory.nbytes() // (math.prod(factory.shape) + LABEL_BYTES)
     if not rows:
         raise UsageError("exemplars is 0 and DGDMN's memory is smaller than one row; set exemplars")
     return rows
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class ER(ContinualClassifier):
+    """Each mini-batch of new rows is joined by as many rows from a reservoir of all earlier tasks.
+
+    They are drawn with replacement; the loss is the mean over both halves. The rows of a task enter the
+    reservoir after it is learned, so that every row ever seen is equally likely to be in it.
+    """
+
+    learner_epochs: int | None = None
+    exemplars: int | None = None
+
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return _ReservoirNetwork(factory, n_classes, rng)
+
+
+class _ReservoirNetwork(CustomizedNetwork):
+    """A network, and a reservoir of its training rows."""
+
+    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
+        super().__init__(factory, n_classes, rng)
+        self._capacity = exemplar_capacity(factory, n_classes)
+        self._reservoir: Exemplars | None = None
+        self._seen = 0
+
+    def train(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Train on new and old rows together, then add the new ones to the reservoir."""
+        self.learner.train_with(self._loss, (new.x, new.y), ctx.rng.next(), ctx.callback)
+        rows = Exemplars.from_batch(new)
+        pool = rows if self._reservoir is None else join(self._reservoir, rows)
+        kept = len(pool) - len(new)
+        chosen = reservoir_rows(kept, len(new), self._seen, self._capacity, ctx.rng.next())
+        self._reservoir = pool.take(chosen)
+        self._seen += len(new)
+
+    def _loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
+        if self._reservoir is not None:
+            drawn = torch.randint(len(self._reservoir), (len(x),), generator=rng)
+            old = self._reservoir.take(drawn).to_batch()
+            x, y = torch.cat([x, old.x]), torch.cat([y, old.y])
+        return cross_entropy(self.learner(x, rng), y, self.config.clip_probability)
+
+    def state(self) -> State:
+        """The weights, the reservoir, and how many rows have passed it."""
+        rows = None if self._reservoir is None else self._reservoir.state()
+        return {**super().state(), "rows": rows, "seen": self._seen, "capacity": self._capacity}
+
+    def load_tensors(self, state: State) -> None:
+        """Load a state whose arrays are tensors."""
+        super().load_tensors(state)
+        self._reservoir = None if state["rows"] is None else Exemplars.from_state(state["rows"])
+        self._seen, self._capacity = state["seen"], state["capacity"]
+
+
+def reservoir_rows(kept: int, new: int, seen: int, size: int, rng: torch.Generator) -> Tensor:
+    """The rows that a reservoir of that size holds after new ones came: numbers into kept, then new.
+
+    Algorithm R (Vitter 1985): row number i takes slot j, drawn from 0 … i − 1, if the reservoir has such a
+    slot, else it is dropped. Each of the `seen` + `new` rows is kept with equal probability.
+    """
+    slots = list(range(kept))
+    numbers = torch.arange(seen + 1, seen + new + 1)
+    draws = (torch.rand(new, dtype=torch.float64, generator=rng) * numbers).long()
+    for row, j in enumerate(draws.tolist(), start=kept):
+        if len(slots) < size:
+            slots.append(row)
+        elif j < size:
+            slots[j] = row
+    return torch.tensor(slots)

@@ -1,17 +1,16 @@
-"""NN and DropNN: a plain network trained on one task after the other, and the base of all network methods."""
-
-from __future__ import annotations
+"""One network: NN, DropNN, PPR and Joint, and the memory that all network methods build on."""
 
 import copy
 from dataclasses import dataclass
 from typing import Any, final
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.fitted import Memory
-from dgdmn.core.batch import Batch
+from dgdmn.core.batch import Batch, concat
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
@@ -108,3 +107,109 @@ class CustomizedNetwork(Network):
                 f"learner {type(self.learner).__name__} has no train_with, which this algorithm needs: "
                 "see dgdmn.networks.protocols.CustomizableLearner"
             )
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class PPR(ContinualClassifier):
+    """Trains on the new samples and on random inputs that the network labeled before.
+
+    Inputs are uniform in [0, 1]; "apart from the task samples, the remaining memory was filled with random
+    samples and corresponding labels" (appendix B).
+    """
+
+    learner_epochs: int | None = None
+    ppr_memory: int | None = None
+
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return _RehearsingNetwork(factory, n_classes, rng)
+
+
+class _RehearsingNetwork(Network):
+    """A network that rehearses its own answers to noise."""
+
+    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
+        super().__init__(factory, n_classes, rng)
+        self._trained = False
+
+    def train(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Train on the new samples and, after the first task, on pseudopatterns."""
+        n = max(0, (self.config.ppr_memory or 3 * len(new)) - len(new))
+        patterns = [self.pseudopatterns(n, new.x.shape[1], ctx.rng)] if self._trained else []
+        self.learner.fit(concat(new, *patterns), ctx.rng.next(), ctx.callback)
+        self._trained = True
+
+    def pseudopatterns(self, n: int, d: int, rng: SeedStream) -> Batch:
+        """n inputs of d uniform numbers, labeled by the network."""
+        x = torch.rand(n, d, generator=rng.next()).to(self.device)
+        return Batch(x, self.learner.predict_proba(x).argmax(dim=1))
+
+    def state(self) -> State:
+        """The weights, and whether they were trained."""
+        return {**super().state(), "trained": self._trained}
+
+    def load_tensors(self, state: State) -> None:
+        """Load a state whose arrays are tensors."""
+        super().load_tensors(state)
+        self._trained = state["trained"]
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class Joint(ContinualClassifier):
+    """A new network after each task, trained twenty epochs on all rows so far (section 4.1, appendix B).
+
+    It keeps every training row.
+    """
+
+    joint_epochs: int | None = None
+
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+        return _AllRows(factory, n_classes, rng)
+
+
+class _AllRows:
+    """All rows, and a network trained on them from scratch after each task."""
+
+    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
+        self._factory = factory
+        self._n_classes = n_classes
+        self._rows: tuple[Batch, ...] = ()
+        self._reset_learner(rng)
+
+    def _reset_learner(self, rng: SeedStream) -> None:
+        epochs = self._factory.config.joint_epochs
+        self.learner = self._factory.learner("ltm", self._n_classes, rng.next(), epochs=epochs)
+
+    def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Keep the rows, then train a new network on all of them."""
+        self._rows = (*self._rows, new)
+        self._reset_learner(ctx.rng)
+        rows = as_tensors(concat(*self._rows), self._factory.device)
+        self.learner.fit(rows, ctx.rng.next(), ctx.callback)
+
+    def sleep(self, ctx: Context) -> None:
+        """Nothing is held for a short term."""
+
+    def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
+        """The network's answer."""
+        return to_numpy(self.learner.predict_proba(as_tensor(x, self._factory.device)))
+
+    def grow(self, n_classes: int) -> None:
+        """From now on there are this many classes."""
+        self._n_classes = n_classes
+
+    def state(self) -> State:
+        """The weights and all rows."""
+        rows = [{"x": batch.x, "y": batch.y} for batch in self._rows]
+        return {"learner": dict(self.learner.state_dict()), "rows": rows}
+
+    def load_state(self, state: State) -> None:
+        """Load what `state` returned."""
+        self._rows = tuple(
+            Batch(to_numpy(rows["x"]), to_numpy(rows["y"])) for rows in state["rows"]
+        )
+        weights = map_arrays(
+            state["learner"], lambda array: copy_tensor(array, self._factory.device)
+        )
+        self.learner.load_state_dict(weights)

@@ -18,7 +18,6 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.code_buffer import CodeBuffer
 from dgdmn.memory.latent_prior import LatentPrior
-from dgdmn.memory.protocols import MemoryFactory
 from dgdmn.memory.replay import replay
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.networks.classifier import cross_entropy
@@ -328,12 +327,3 @@ def combine_with_prior(answers: Tensor, log_likelihood: Tensor) -> Tensor:
     """Class probabilities from the learner's answers and the latent's log-likelihoods; no zero vetoes."""
     log_answers = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()
     return torch.softmax(POOLING_EXPONENT * (log_answers + log_likelihood), dim=1)
-
-
-def deep_memories(factory: NetworkFactory, *, until_known: bool = False) -> MemoryFactory:
-    """A factory of deep generative memories."""
-
-    def make(role: Role, n_classes: int, rng: SeedStream) -> DeepGenerativeMemory:
-        return DeepGenerativeMemory(factory, role, n_classes, rng, until_known=until_known)
-
-    return make
