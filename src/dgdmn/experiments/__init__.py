@@ -1,1 +1,0 @@
-"""Run things: learn a stream, test on every task, record what happened."""
