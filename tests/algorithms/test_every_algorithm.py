@@ -182,10 +182,10 @@ def test_more_classes_than_fixed_outputs_are_refused(name, make, tasks):
     model, twin = make_twins(make, name, tasks[0], n_classes=2)
     for each in (model, twin):
         each.partial_fit(*tasks[1], task="b")
-    with pytest.raises(UsageError, match="class 2 is one too many: n_classes is 2"):
+    with pytest.raises(UsageError, match="2 is class 3, but n_classes is 2"):
         model.partial_fit(*tasks[2])
     check_twins(model, twin, tasks)
-    with pytest.raises(UsageError, match="3 classes but n_classes is 2"):
+    with pytest.raises(UsageError, match="2 is class 3, but n_classes is 2"):
         make(name, n_classes=2).partial_fit(*tasks[0], classes=[0, 1, 2])
     with pytest.raises(UsageError, match="classes is empty"):
         make(name).partial_fit(*tasks[0], classes=[])

@@ -40,7 +40,7 @@ def test_a_long_term_memory_that_is_empty_says_so(method):
     model = DGDMN("deep", random_state=0, min_steps=5, n_stm=3)
     model.partial_fit(TABLE, LABELS, task="a")
     arguments = [2] if method == "sample" else [TABLE]
-    with pytest.raises(UsageError, match="empty until the first sleep"):
+    with pytest.raises(UsageError, match="long-term memory is empty"):
         getattr(model, method)(*arguments)
     model.sleep()
     getattr(model, method)(*arguments)

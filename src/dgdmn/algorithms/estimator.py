@@ -1,7 +1,5 @@
 """What every algorithm is: a scikit-learn classifier that keeps learning."""
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -190,19 +188,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
         if not labels:
             raise UsageError("classes is empty; give every label that may come, or leave it out")
-        config = self._config()
-        if config.n_classes and len(labels) > config.n_classes:
-            raise UsageError(
-                f"{len(labels)} classes but n_classes is {config.n_classes}; raise it, or set 0 to let it grow"
-            )
-        rng = seed_stream(self.random_state)
-        shape, outputs = X.shape[1:], max(config.n_classes, len(labels))
+        config, shape = self._config(), X.shape[1:]
+        _check_width(config, labels)
+        rng, outputs = seed_stream(self.random_state), max(config.n_classes, len(labels))
         check_device(self.device)
         memory = self._new_memory(self._factory(config, shape), outputs, rng)
-        scaling = Scaling.fit(X, self.value_range)
-        return FittedState(
-            memory, labels, scaling, rng, shape, classes is not None, outputs, config
-        )
+        scaling, closed = Scaling.fit(X, self.value_range), classes is not None
+        return FittedState(memory, labels, scaling, rng, shape, closed, outputs, config)
 
     def _factory(self, config: Config, shape: tuple[int, ...]) -> NetworkFactory:
         return NetworkFactory(config, shape, self.device, own_learner=self.learner)
@@ -210,9 +202,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def _config(self) -> Config:
         """The preset, overridden by what was passed to the constructor."""
         if not isinstance(self.preset, str | Config):
-            raise UsageError(
-                f"preset is {self.preset!r}; give a name, as in 'paper/hindi', or a Config"
-            )
+            raise UsageError(f"preset is {self.preset!r}; give a name or a Config")
         chosen = self.preset if isinstance(self.preset, Config) else resolve(self.preset)
         own = vars(Config()).keys() & self.get_params(deep=False).keys()
         return override(chosen, {name: getattr(self, name) for name in own})
@@ -223,20 +213,17 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         new = [label for label in np.unique(y).tolist() if label not in known]
         if not new:
             return
+        label, old = new[0], fitted.labels[0]
         if fitted.closed:
             raise UsageError(
-                f"label {new[0]!r} is not in classes; give every label that may come, or leave it out"
+                f"label {label!r} is not in classes; name every label, or leave it out"
             )
-        if isinstance(new[0], str) != isinstance(fitted.labels[0], str):
+        if isinstance(label, str) != isinstance(old, str):
             raise UsageError(
-                f"label {new[0]!r} is of another kind than {fitted.labels[0]!r}; use text or numbers"
+                f"label {label!r} is of another kind than {old!r}; use text or numbers"
             )
         fitted.labels += new
-        n_fixed = fitted.config.n_classes
-        if n_fixed and len(fitted.labels) > n_fixed:
-            raise UsageError(
-                f"class {new[-1]!r} is one too many: n_classes is {n_fixed}; raise it, or set 0 to let it grow"
-            )
+        _check_width(fitted.config, fitted.labels)
         if len(fitted.labels) > fitted.outputs:
             fitted.outputs = len(fitted.labels)
             fitted.memory.grow(fitted.outputs)
@@ -248,8 +235,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def _scale(self, fitted: FittedState, X: NDArray[Any]) -> NDArray[np.float32]:
         if X.shape[1:] != fitted.shape:
+            given, name = X.shape[1:], type(self).__name__
             raise ValueError(
-                f"X has samples of shape {X.shape[1:]}, but {type(self).__name__} is expecting {fitted.shape}"
+                f"X has samples of shape {given}, but {name} is expecting {fitted.shape}"
             )
         if not fitted.warned and fitted.scaling.clips(X):
             fitted.warned = True
@@ -270,21 +258,15 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if X.size == 0:
             raise UsageError(f"X has shape {X.shape}; it must contain values")
         if X.ndim > 4:
-            raise UsageError(
-                f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, channels)"
-            )
+            raise UsageError(f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, c)")
         if X.dtype.kind == "f" and not np.isfinite(X).all():
             what = "NaN" if np.isnan(X).any() else "infinity"
             row = int(np.argmin(np.isfinite(X.reshape(len(X), -1)).all(axis=1)))
-            raise UsageError(
-                f"X contains {what} (first in row {row}); every value must be a finite number"
-            )
+            raise UsageError(f"X contains {what} (first in row {row}); every value must be finite")
         return X, y
 
     def _commit(self, fitted: FittedState) -> Self:
-        classes = fitted.sorted_labels()[
-            0
-        ]  # computed first: an interrupt must not separate the two
+        classes = fitted.sorted_labels()[0]  # first: an interrupt must not separate the two
         self.fitted_, self.classes_ = fitted, classes
         return self
 
@@ -304,20 +286,23 @@ def _check_labels(y: NDArray[Any]) -> None:
     try:
         kinds = {type(label) for label in np.unique(y).tolist()}
     except TypeError as error:
-        raise UsageError(
-            "y mixes labels of several kinds; use only text or only numbers"
-        ) from error
+        raise UsageError("y mixes kinds of labels; use only text or only numbers") from error
     for kind in kinds - {str, int, float, bool}:
         raise UsageError(f"y has labels of kind {kind.__name__}; use text or numbers")
     check_classification_targets(y)
 
 
 def _check_same_classes(fitted: FittedState, classes: ArrayLike) -> None:
-    known = set(fitted.labels)
-    unknown = [label for label in np.unique(np.asarray(classes)).tolist() if label not in known]
+    unknown = sorted({*np.unique(np.asarray(classes)).tolist()} - {*fitted.labels})
     if fitted.closed and unknown:
+        raise UsageError(f"classes has a new label, {unknown[0]!r}; classes cannot change")
+
+
+def _check_width(config: Config, labels: list[Any]) -> None:
+    n = config.n_classes
+    if n and len(labels) > n:
         raise UsageError(
-            f"classes has {unknown[0]!r}, which the first call did not have; classes cannot change"
+            f"{labels[n]!r} is class {n + 1}, but n_classes is {n}; raise it, or set 0"
         )
 
 

@@ -59,7 +59,6 @@ class Exemplars:
         return replace(self, x=self.x[:n].clone(), y=self.y[:n].clone())
 
     def state(self) -> State:
-        """The rows as plain tensors."""
         return {"x": self.x, "y": self.y}
 
     @classmethod
@@ -134,12 +133,10 @@ class _ReservoirNetwork(CustomizedNetwork):
         return cross_entropy(self.learner(x, rng), y, self.config.clip_probability)
 
     def state(self) -> State:
-        """The weights, the reservoir, and how many rows have passed it."""
         rows = None if self._reservoir is None else self._reservoir.state()
         return {**super().state(), "rows": rows, "seen": self._seen, "capacity": self._capacity}
 
     def load_tensors(self, state: State) -> None:
-        """Load a state whose arrays are tensors."""
         super().load_tensors(state)
         self._reservoir = None if state["rows"] is None else Exemplars.from_state(state["rows"])
         self._seen, self._capacity = state["seen"], state["capacity"]

@@ -1,10 +1,8 @@
 """What an estimator has learned: a memory, and how to translate between it and the user's labels."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +62,7 @@ class FittedState:
     warned: bool = False
     """Whether the user was warned about clipped values."""
 
-    def snapshot(self) -> FittedState:
+    def snapshot(self) -> Self:
         """A copy to learn with: it shares what learning replaces, and copies what learning changes."""
         return replace(
             self, memory=copy.copy(self.memory), labels=list(self.labels), rng=replace(self.rng)

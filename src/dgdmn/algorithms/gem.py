@@ -1,7 +1,5 @@
 """GEM: gradient episodic memory. No step may raise the loss on rows kept of another task."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
@@ -94,12 +92,10 @@ class _EpisodicNetwork(CustomizedNetwork):
         return _flat(torch.autograd.grad(self._loss(rows.x, rows.y, None), optimizer.parameters))
 
     def state(self) -> State:
-        """The weights, and the rows of each task."""
         rows = [{"task": task, **kept.state()} for task, kept in self._tasks.items()]
         return {**super().state(), "rows": rows, "capacity": self._capacity}
 
     def load_tensors(self, state: State) -> None:
-        """Load a state whose arrays are tensors."""
         super().load_tensors(state)
         self._tasks = {kept["task"]: Exemplars.from_state(kept) for kept in state["rows"]}
         self._capacity = state["capacity"]

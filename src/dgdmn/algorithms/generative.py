@@ -1,7 +1,5 @@
 """What DGDMN and DGR have in common: they sleep, sample and reconstruct."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
@@ -145,9 +143,7 @@ class GenerativeClassifier(ContinualClassifier):
         check_is_fitted(self)
         long_term = self._long_term(self.fitted_)
         if not long_term.tasks:
-            raise UsageError(
-                "the long-term memory is empty until the first sleep; learn more tasks, or call sleep()"
-            )
+            raise UsageError("the long-term memory is empty; call sleep(), or learn more tasks")
         return self.fitted_, long_term
 
     def _factory(self, config: Config, shape: tuple[int, ...]) -> NetworkFactory:

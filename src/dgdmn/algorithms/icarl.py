@@ -1,7 +1,5 @@
 """iCaRL: a representation learned with distillation, and the nearest mean of exemplars."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import final
 
@@ -102,7 +100,6 @@ class _NearestMeanNetwork(CustomizedNetwork):
         return answers
 
     def grow(self, n_classes: int) -> None:
-        """From now on there are this many classes; each needs an exemplar."""
         self._check_capacity(n_classes)
         super().grow(n_classes)
 
@@ -113,12 +110,10 @@ class _NearestMeanNetwork(CustomizedNetwork):
             )
 
     def state(self) -> State:
-        """The weights, and the exemplars of each class in order."""
         rows = [kept.state() for kept in self._classes.values()]
         return {**super().state(), "rows": rows, "capacity": self._capacity}
 
     def load_tensors(self, state: State) -> None:
-        """Load a state whose arrays are tensors."""
         super().load_tensors(state)
         self._classes = {int(kept["y"][0]): Exemplars.from_state(kept) for kept in state["rows"]}
         self._capacity = state["capacity"]

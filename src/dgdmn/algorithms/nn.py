@@ -79,19 +79,15 @@ class Network:
         return self.learner.predict_proba(x)
 
     def grow(self, n_classes: int) -> None:
-        """From now on there are this many classes; outputs for them come with the next task."""
         self._n_classes = n_classes
 
     def state(self) -> State:
-        """The weights."""
         return {"learner": dict(self.learner.state_dict())}
 
     def load_state(self, state: State) -> None:
-        """Load what `state` returned; this memory was made with as many outputs."""
         self.load_tensors(map_arrays(state, lambda array: copy_tensor(array, self.device)))
 
     def load_tensors(self, state: State) -> None:
-        """Load a state whose arrays are tensors."""
         self.learner.load_state_dict(state["learner"])
 
 
@@ -145,11 +141,9 @@ class _RehearsingNetwork(Network):
         return Batch(x, self.learner.predict_proba(x).argmax(dim=1))
 
     def state(self) -> State:
-        """The weights, and whether they were trained."""
         return {**super().state(), "trained": self._trained}
 
     def load_tensors(self, state: State) -> None:
-        """Load a state whose arrays are tensors."""
         super().load_tensors(state)
         self._trained = state["trained"]
 
@@ -196,16 +190,13 @@ class _AllRows:
         return to_numpy(self.learner.predict_proba(as_tensor(x, self._factory.device)))
 
     def grow(self, n_classes: int) -> None:
-        """From now on there are this many classes."""
         self._n_classes = n_classes
 
     def state(self) -> State:
-        """The weights and all rows."""
         rows = [{"x": batch.x, "y": batch.y} for batch in self._rows]
         return {"learner": dict(self.learner.state_dict()), "rows": rows}
 
     def load_state(self, state: State) -> None:
-        """Load what `state` returned."""
         self._rows = tuple(
             Batch(to_numpy(rows["x"]), to_numpy(rows["y"])) for rows in state["rows"]
         )

@@ -149,17 +149,13 @@ def restore_model(
 def _registered_class(name: Any) -> Any:
     """Only registered classes are imported: a saved file must not choose what code runs."""
     if ":" in str(name):
-        raise UsageError(
-            f"algorithm {name} is not registered; pass its class, as in load(path, algorithm=MyClass)"
-        )
+        raise UsageError(f"algorithm {name} is not registered; pass load(path, algorithm=itsClass)")
     return load_target(algorithm_info(str(name)).target)
 
 
 def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:
     for key in own.keys() - {*_OWN, *_LOCAL, "algorithm"}:
-        raise UsageError(
-            f"load takes no {key}: a memory keeps what it was made with; use set_params to change it"
-        )
+        raise UsageError(f"load takes no {key}; a memory keeps what it was made with")
     described = about.get("own")
     for key, what in described.items() if isinstance(described, dict) else ():
         if own.get(key) is None:

@@ -1,9 +1,7 @@
 """Scaling of the user's values to [0, 1]."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +20,7 @@ class Scaling:
     """Whether the user gave the range. If not, uint8 always means 0-255."""
 
     @classmethod
-    def fit(cls, X: NDArray[Any], value_range: tuple[Any, Any] | None) -> Scaling:
+    def fit(cls, X: NDArray[Any], value_range: tuple[Any, Any] | None) -> Self:
         """The given range; else [0, 1] for values within it, else the range of these first samples.
 
         Each column of a table has its own range. An image has one for all pixels, and so has a single row:

@@ -82,11 +82,9 @@ class _ElasticNetwork(CustomizedNetwork):
         return [parameter.detach() for parameter in self.learner.parameters()]
 
     def state(self) -> State:
-        """The weights and the penalty."""
         return {**super().state(), "fisher": list(self._fisher), "anchor": list(self._anchor)}
 
     def load_tensors(self, state: State) -> None:
-        """Load a state whose arrays are tensors."""
         super().load_tensors(state)
         self._fisher, self._anchor = list(state["fisher"]), list(state["anchor"])
 
@@ -153,11 +151,9 @@ class _SynapticNetwork(CustomizedNetwork):
         return [torch.zeros_like(parameter) for parameter in self.learner.parameters()]
 
     def state(self) -> State:
-        """The weights and their importance."""
         return {**super().state(), "importance": list(self._importance)}
 
     def load_tensors(self, state: State) -> None:
-        """Load a state whose arrays are tensors."""
         super().load_tensors(state)
         self._importance = list(state["importance"])
 
@@ -211,10 +207,8 @@ class _DistillingNetwork(CustomizedNetwork):
         return logits[:, self._met] / self.config.lwf_temperature
 
     def state(self) -> State:
-        """The weights, and the classes they know."""
         return {**super().state(), "met": list(self._met)}
 
     def load_tensors(self, state: State) -> None:
-        """Load a state whose arrays are tensors."""
         super().load_tensors(state)
         self._met = list(state["met"])

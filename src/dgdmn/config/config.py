@@ -1,7 +1,5 @@
 """Config: every hyper-parameter, what it means, its range and where its value comes from."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

@@ -1,7 +1,5 @@
 """The presets `paper` (appendix B), `deep` (ours) and `quick` (a first look), read from presets.toml."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import replace

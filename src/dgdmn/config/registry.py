@@ -5,8 +5,6 @@ entries by entry points of the groups `dgdmn.algorithms`, `dgdmn.streams` and `d
 point's name is the name here, its object the class or function.
 """
 
-from __future__ import annotations
-
 import importlib
 import tomllib
 from collections.abc import Mapping

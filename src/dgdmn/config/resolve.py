@@ -1,7 +1,5 @@
 """A preset by its name: resolved for a stream, overridden, as JSON, and explained field by field."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import inspect
@@ -26,13 +24,11 @@ def resolve(name: str, stream: str | None = None) -> Config:
     if stream is None and "/" in name:
         name, stream = name.split("/", 1)
     if name not in PRESETS:
-        raise UsageError(
-            f"no preset {name!r}{suggestion(name, PRESETS)}; there are {', '.join(PRESETS)}"
-        )
+        hint = suggestion(name, PRESETS)
+        raise UsageError(f"no preset {name!r}{hint}; there are {', '.join(PRESETS)}")
     if stream is not None and stream not in PAPER:
-        raise UsageError(
-            f"no preset for {stream!r}{suggestion(stream, PAPER)}; there are presets for {', '.join(PAPER)}"
-        )
+        hint = suggestion(stream, PAPER)
+        raise UsageError(f"no preset for {stream!r}{hint}; there are some for {', '.join(PAPER)}")
     return PRESETS[name](stream)
 
 

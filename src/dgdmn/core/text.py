@@ -1,7 +1,5 @@
 """The only formatter: numbers, sizes, durations and lists for people."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
@@ -64,17 +62,16 @@ def format_ratio(value: float, digits: int = 3) -> str:
 
 
 def format_mean_sem(values: Sequence[float]) -> str:
-    """Mean and standard error over seeds; the mean alone for one value.
+    """Mean and standard error over seeds, of the finite values; the mean alone for one value.
 
-    >>> format_mean_sem([0.5, 0.6]), format_mean_sem([0.5]), format_mean_sem([])
+    >>> format_mean_sem([0.5, 0.6]), format_mean_sem([0.5, math.nan]), format_mean_sem([math.inf])
     ('.550 ± .050', '.500', '–')
     """
-    if not values:
-        return MISSING
-    if len(values) == 1:
-        return format_ratio(values[0])
-    error = stdev(values) / math.sqrt(len(values))
-    return f"{format_ratio(fmean(values))} ± {format_ratio(error)}"
+    known = [value for value in values if math.isfinite(value)]
+    if len(known) < 2:
+        return format_ratio(known[0]) if known else MISSING
+    error = stdev(known) / math.sqrt(len(known))
+    return f"{format_ratio(fmean(known))} ± {format_ratio(error)}"
 
 
 def format_percent(share: float) -> str:
