@@ -167,7 +167,7 @@ def test_a_stream_can_be_pickled():
 
 
 def test_importing_is_cheap():
-    modules = "dgdmn.streams, dgdmn.streams.fetch, dgdmn.streams.mnist, dgdmn.streams.quickdraw"
+    modules = "dgdmn.streams, dgdmn.streams.fetch, dgdmn.streams.mnist, dgdmn.streams.images"
     code = f"import sys, {modules}; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in run.stdout.split()}

@@ -9,7 +9,7 @@ from PIL import Image
 
 from dgdmn.core.errors import DataError
 from dgdmn.streams import fetch, load
-from dgdmn.streams.devanagari import read_consonants
+from dgdmn.streams.images import read_consonants
 
 
 def png(value, size=32):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dgdmn.streams import load
-from dgdmn.streams.embedded import interpolation_matrix
+from dgdmn.streams.images import interpolation_matrix
 
 
 def test_interpolation_matrix():

@@ -12,8 +12,8 @@ import pytest
 
 from dgdmn.core.errors import DataError, UsageError
 from dgdmn.streams import fetch
+from dgdmn.streams.images import read_drawings
 from dgdmn.streams.mnist import read_mnist
-from dgdmn.streams.quickdraw import read_drawings
 
 IMAGES = "train-images-idx3-ubyte.gz"
 

@@ -6,8 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from dgdmn.streams import fetch, load, quickdraw
-from dgdmn.streams.quickdraw import add_warped, random_affine, warp
+from dgdmn.streams import fetch, images, load
+from dgdmn.streams.images import add_warped, random_affine, warp
 
 IDENTITY = np.eye(2)[None]
 STILL = np.zeros((1, 2))
@@ -95,7 +95,7 @@ def brightness(rows):
 
 def test_partial_drawings_are_split_first_then_augmented(monkeypatch, place):
     drawings(monkeypatch, place, [100, 60, 60, 100, 60, 60])
-    monkeypatch.setattr(quickdraw, "TRAIN", 400)
+    monkeypatch.setattr(images, "TRAIN", 400)
     stream = load("shapes", validation=0.25)
     learned = stream[0]
     assert (len(learned.train), len(learned.validation), len(learned.test)) == (300, 20, 20)
@@ -108,7 +108,7 @@ def test_partial_drawings_are_split_first_then_augmented(monkeypatch, place):
 
 def test_the_seed_decides_the_split(monkeypatch, place):
     drawings(monkeypatch, place, [100, 60, 60, 100, 60, 60])
-    monkeypatch.setattr(quickdraw, "TRAIN", 90)
+    monkeypatch.setattr(images, "TRAIN", 90)
     one, again, other = (load("shapes", seed=seed)[1] for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.train.x, again.train.x)
     assert brightness(one.test) == brightness(again.test) != brightness(other.test)
@@ -117,8 +117,8 @@ def test_the_seed_decides_the_split(monkeypatch, place):
 
 def test_enough_drawings_are_not_augmented(monkeypatch, place):
     drawings(monkeypatch, place, [125] * 6)
-    monkeypatch.setattr(quickdraw, "TRAIN", 100)
-    monkeypatch.setattr(quickdraw, "TEST", 25)
+    monkeypatch.setattr(images, "TRAIN", 100)
+    monkeypatch.setattr(images, "TEST", 25)
     stream = load("shapes")
     learned = stream[5]
     assert (learned.name, len(learned.train), len(learned.test)) == ("zigzag", 100, 25)

@@ -5,19 +5,15 @@
 '3 mirrored'
 """
 
-from __future__ import annotations
-
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dgdmn.config import Config
 from dgdmn.config.registry import load_target, stream_info
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.streams.arrays import from_arrays
 from dgdmn.streams.base import Rows, Task, TaskStream
 from dgdmn.streams.readers import read_arrays
-
-if TYPE_CHECKING:
-    from dgdmn.config import Config
 
 __all__ = ["Rows", "Task", "TaskStream", "from_arrays", "load", "read_arrays", "stream_options"]
 
@@ -30,8 +26,8 @@ def load(name: str, *, seed: int = 0, validation: float = 0.0, **options: Any) -
             choice = f"its options are {', '.join(allowed)}" if allowed else "it has none"
             hint = suggestion(option, allowed)
             raise UsageError(f"stream {name!r} has no option {option!r}{hint}: {choice}")
-    function = load_target(stream_info(name).target)
-    stream: TaskStream = function(seed=seed, validation=validation, **options)
+    create = load_target(stream_info(name).target)
+    stream: TaskStream = create(seed=seed, validation=validation, **options)
     return stream
 
 
@@ -42,9 +38,8 @@ def stream_options(name: str, config: Config) -> dict[str, Any]:
     >>> stream_options("tdigits", override(resolve("paper", "tdigits"), {"tdigits_classes": 10}))
     {'classes': 10}
     """
-    if config.tdigits_classes == 10 and "classes" in _options_of(name):
-        return {"classes": 10}
-    return {}
+    changed = config.tdigits_classes == 10 and "classes" in _options_of(name)
+    return {"classes": 10} if changed else {}
 
 
 def _options_of(name: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Streams from your own data: arrays, a list of tasks, a file or a folder."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -44,19 +44,18 @@ def from_arrays(
     check_fraction("test_size", test_size)
     if test is None and test_size == 0:
         raise UsageError("test_size is 0 and test is missing: give test= or a fraction above 0")
-    if _is_list(data) and data and all(isinstance(item, Task) for item in data):
+    if _is_list_of(data, lambda item: isinstance(item, Task)):
         _refuse_extra("a list of Task", y=y, task=task, test=test)
         if any(item.validation is not None for item in data):
             raise UsageError("a task has validation rows: give (name, X, y) and validation=")
-        train = _group_named((item.name, item.train.x, item.train.y) for item in data)
-        parts = _pair(train, _group_named((item.name, item.test.x, item.test.y) for item in data))
+        test = [(item.name, item.test.x, item.test.y) for item in data]
+        data = [(item.name, item.train.x, item.train.y) for item in data]
+    train = _group(data, y, task, label, "data")
+    if test is None:
+        split = partial(_split, test_size=test_size, seed=seed)
+        parts = {key: split(key, train[key], number) for number, key in enumerate(train)}
     else:
-        train = _group(data, y, task, label, "data")
-        if test is None:
-            split = partial(_split, test_size=test_size, seed=seed)
-            parts = {key: split(key, train[key], number) for number, key in enumerate(train)}
-        else:
-            parts = _pair(train, _group_test(test, task, label))
+        parts = _pair(train, _group_test(test, task, label))
     tasks = [
         (key, tuple(np.unique(np.concatenate([train.y, test.y])).tolist()))
         for key, (train, test) in parts.items()
@@ -66,15 +65,13 @@ def from_arrays(
     return TaskStream(name, tasks, shape, loaded.__getitem__, seed=seed, validation=validation)
 
 
-def _is_list(data: Any) -> bool:
-    return isinstance(data, Sequence) and not isinstance(data, (str, os.PathLike))
+def _is_list_of(data: Any, fits: Callable[[Any], bool]) -> bool:
+    is_list = isinstance(data, Sequence) and not isinstance(data, str)
+    return is_list and len(data) > 0 and all(map(fits, data))
 
 
-def _is_named_tasks(data: Any) -> bool:
-    def is_named(item: Any) -> bool:
-        return isinstance(item, (tuple, list)) and len(item) == 3 and isinstance(item[0], str)
-
-    return _is_list(data) and bool(data) and all(is_named(item) for item in data)
+def _is_named_task(item: Any) -> bool:
+    return isinstance(item, (tuple, list)) and len(item) == 3 and isinstance(item[0], str)
 
 
 def _group(data: Any, y: Any, task: Any, label: str | None, what: str) -> dict[str, Rows]:
@@ -88,10 +85,10 @@ def _group(data: Any, y: Any, task: Any, label: str | None, what: str) -> dict[s
         return _group_by_task(arrays, str(data))
     if label is not None:
         raise UsageError(f"label={label!r} names a column of a file: give y as an array instead")
-    if _is_named_tasks(data):
+    if _is_list_of(data, _is_named_task):
         _refuse_extra("a list of (name, X, y)", y=y, task=task)
         return _group_named(data)
-    if _is_list(data) and not data:
+    if isinstance(data, (list, tuple)) and not data:
         raise UsageError(f"{what} is an empty list: give at least one task")
     if y is None:
         raise UsageError(f"{what} has no labels: give y, a path, or a list of (name, X, y)")
@@ -122,7 +119,7 @@ def _group_by_task(arrays: Arrays, what: str) -> dict[str, Rows]:
 
 
 def _group_test(test: Any, task: Any, label: str | None) -> dict[str, Rows]:
-    if not isinstance(test, tuple) or _is_named_tasks(test):
+    if not isinstance(test, tuple) or _is_list_of(test, _is_named_task):
         return _group(test, None, task if isinstance(task, str) else None, label, "test")
     if len(test) not in (2, 3):
         raise UsageError(f"test has {len(test)} parts: give (X, y) or (X, y, task)")

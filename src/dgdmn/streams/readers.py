@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from dgdmn.core.errors import DataError, DgdmnError, UsageError
 
 NPZ_KEYS = {"X": ("X", "x", "images"), "y": ("y", "labels", "label"), "task": ("task", "tasks")}
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
-
-
 READ_ERRORS = (OSError, EOFError, UnicodeDecodeError, csv.Error, zipfile.BadZipFile, zlib.error)
 
 
@@ -41,8 +39,12 @@ def read_arrays(
     exist. A folder holds images, or a folder per class, or folders per task and class.
     """
     path = Path(path)
+    readers = {".csv": _read_csv, ".npz": _read_numpy, ".npy": _read_numpy}
+    if not path.is_dir() and path.suffix.lower() not in readers:
+        raise UsageError(f"{path} has an unknown type: give .npz, .npy, .csv or a folder of images")
+    read = _read_folder if path.is_dir() else readers[path.suffix.lower()]
     try:
-        arrays = _read(path, label, task)
+        arrays = read(path, label, task)
     except READ_ERRORS as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"{path} cannot be read: {reason}") from error
@@ -50,27 +52,17 @@ def read_arrays(
     return arrays._replace(X=to_float(arrays.X))
 
 
-def _read(path: Path, label: str | None, task: str | None) -> Arrays:
-    if path.is_dir():
-        return _read_folder(path)
-    if path.suffix.lower() == ".csv":
-        return _read_csv(path, label, task)
-    if path.suffix.lower() not in (".npz", ".npy"):
-        raise UsageError(f"{path} has an unknown type: give .npz, .npy, .csv or a folder of images")
-    with path.open("rb") as file:  # np.load does not close a damaged file that it opened itself
-        return _read_numpy(file, path, label, task)
-
-
-def _read_numpy(file: BinaryIO, path: Path, label: str | None, task: str | None) -> Arrays:
+def _read_numpy(path: Path, label: str | None, task: str | None) -> Arrays:
+    names = {"X": None, "y": label, "task": task}
     try:
-        loaded = np.load(file, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return Arrays(loaded, None, None)
-        names = {"X": None, "y": label, "task": task}
-        return Arrays(*(_npz_member(loaded, path, part, name) for part, name in names.items()))
+        with path.open("rb") as file:  # np.load does not close a damaged file that it opens itself
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return Arrays(loaded, None, None)
+            return Arrays(*(_npz_member(loaded, path, part, name) for part, name in names.items()))
+    except UsageError:
+        raise
     except ValueError as error:
-        if isinstance(error, DgdmnError):
-            raise
         raise DataError(f"{path} holds no plain arrays: save it without Python objects") from error
 
 
@@ -90,7 +82,12 @@ def _read_csv(path: Path, label: str | None, task: str | None) -> Arrays:
     if len(lines) < 2:
         raise DataError(f"{path} has no rows: give a header line and at least one row")
     columns, rows = lines[0], lines[1:]
-    _check_header(path, columns)
+    counted = [str(i) for i in range(len(columns))]  # how pandas names columns without a name
+    if columns != counted and all(_is_number(name) for name in columns):
+        raise DataError(f"{path} has no header: its first line is numbers, give each column a name")
+    name, times = Counter(columns).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{path} has {times} columns named {name!r}: give each its own name")
     y_at, task_at = _column(path, columns, label, "label"), _column(path, columns, task, "task")
     features = [i for i in range(len(columns)) if i not in (y_at, task_at)]
     if not features:
@@ -110,22 +107,11 @@ def _read_csv(path: Path, label: str | None, task: str | None) -> Arrays:
     return Arrays(X, y, tasks, tuple(columns[i] for i in features))
 
 
-def _check_header(path: Path, columns: Sequence[str]) -> None:
-    counted = [str(i) for i in range(len(columns))]  # how pandas names columns without a name
-    if columns != counted and all(_is_number(name) for name in columns):
-        raise DataError(f"{path} has no header: its first line is numbers, give each column a name")
-    name, times = Counter(columns).most_common(1)[0]
-    if times > 1:
-        raise DataError(f"{path} has {times} columns named {name!r}: give each its own name")
-
-
 def _column(path: Path, columns: Sequence[str], name: str | None, default: str) -> int | None:
+    if name is not None and name not in columns:
+        raise UsageError(f"{path} has no column {name!r}: it has {', '.join(columns)}")
     wanted = default if name is None else name
-    if wanted in columns:
-        return columns.index(wanted)
-    if name is None:
-        return None
-    raise UsageError(f"{path} has no column {name!r}: it has {', '.join(columns)}")
+    return columns.index(wanted) if wanted in columns else None
 
 
 def _is_number(text: str) -> bool:
@@ -146,7 +132,7 @@ def to_labels(texts: Iterable[str]) -> NDArray[Any]:
     return np.array(numbers if [str(number) for number in numbers] == texts else texts)
 
 
-def _read_folder(path: Path) -> Arrays:
+def _read_folder(path: Path, *_: str | None) -> Arrays:
     by_depth = {depth: _images_at(path, depth) for depth in (0, 1, 2)}
     depths = [depth for depth, files in by_depth.items() if files]
     if len(depths) != 1:
