@@ -256,7 +256,7 @@ def test_another_directory_in_the_same_format_is_refused(tmp_path):
 
 def test_wrong_arguments_of_load_are_usage_errors(make, tasks, tmp_path):
     make("nn").partial_fit(*tasks[0]).save(tmp_path)
-    with pytest.raises(UsageError, match="load takes no n_stm: a memory keeps what it was made"):
+    with pytest.raises(UsageError, match="load takes no n_stm; a memory keeps what it was made"):
         load(tmp_path, n_stm=3)
     with pytest.raises(UsageError, match="device 'abacus' cannot be used here"):
         load(tmp_path, device="abacus")

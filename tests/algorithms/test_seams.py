@@ -119,7 +119,7 @@ def test_an_unregistered_algorithm_is_found_by_its_module_and_class(ncm, tasks):
 def test_an_unregistered_algorithm_is_loaded_only_with_its_class(ncm, tasks, tmp_path):
     model = ncm().partial_fit(*tasks[0]).partial_fit(*tasks[1])
     model.save(tmp_path)
-    with pytest.raises(UsageError, match="own_algorithm:NCM is not registered; pass its class"):
+    with pytest.raises(UsageError, match="own_algorithm:NCM is not registered; pass load"):
         load(tmp_path)
     loaded = load(tmp_path, algorithm=ncm)
     assert np.array_equal(loaded.predict_proba(tasks[0][0]), model.predict_proba(tasks[0][0]))

@@ -158,7 +158,7 @@ def test_the_names_of_presets():
         (["arrays"], "no preset 'arrays'"),
         (
             ["paper", "tdigit"],
-            r"no preset for 'tdigit' \(did you mean tdigits\?\); there are presets",
+            r"no preset for 'tdigit' \(did you mean tdigits\?\); there are some for",
         ),
         (["deep/hindu"], r"did you mean hindi\?"),
         (["deep/"], "no preset for ''"),

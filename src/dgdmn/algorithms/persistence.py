@@ -149,7 +149,7 @@ def restore_model(
 def _registered_class(name: Any) -> Any:
     """Only registered classes are imported: a saved file must not choose what code runs."""
     if ":" in str(name):
-        raise UsageError(f"algorithm {name} is not registered; pass load(path, algorithm=itsClass)")
+        raise UsageError(f"algorithm {name} is not registered; pass load(path, algorithm=Class)")
     return load_target(algorithm_info(str(name)).target)
 
 
