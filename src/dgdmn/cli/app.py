@@ -1,27 +1,15 @@
 """`dgdmn VERB …`: finds the verb, prints errors as one line, and sets the exit code."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import traceback
 from pathlib import Path
 
 from dgdmn import __version__
-from dgdmn.cli.options import parse
-from dgdmn.cli.verbs import VERBS
+from dgdmn.cli.options import USAGE, VERBS, parse
 from dgdmn.core.errors import DgdmnError, UsageError, suggestion
 
-USAGE = """usage: dgdmn VERB …
-
-{verbs}
-
-`dgdmn VERB --help` shows the options that matter most, `--help-all` shows every option.
-`--debug` shows the traceback of an error. Exit codes: 0 done, 1 failed, 2 wrong usage.
-"""
-
-_RESUMABLE = ("run", "resume", "data")
-"""Verbs that continue where they stopped when they are called again."""
+_RESUMABLE = ("run", "resume", "data")  # these continue if they are called again
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -60,17 +48,16 @@ def _dispatch(words: list[str]) -> int:
         sys.stdout.write(f"dgdmn {__version__}\n")
         return 0
     if name == "reproduce":
-        raise UsageError(
-            "`dgdmn reproduce` is now `python -m reproduction`, run from the source tree"
-        )
+        advice = "`python -m reproduction`, run from the source tree"
+        raise UsageError(f"`dgdmn reproduce` is now {advice}")
     if name not in VERBS:
         raise UsageError(f"no verb {name!r}{suggestion(name, VERBS)}; there are {', '.join(VERBS)}")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)  # package.module:Class may be there
-    args = parse(name, VERBS[name], words[1:])
+    args = parse(name, words[1:])
     module = importlib.import_module(f"dgdmn.cli.{VERBS[name].module}")  # only now torch, if at all
-    code: int = getattr(module, name)(args)
-    return code
+    code: int | None = getattr(module, name)(args)
+    return code or 0
 
 
 def _fail(message: str, debug: bool, code: int) -> int:

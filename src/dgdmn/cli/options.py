@@ -1,57 +1,55 @@
-"""The parser of a verb: its arguments, an option for each field of Config, and errors of one line."""
-
-from __future__ import annotations
+"""The verbs (verbs.toml) and their parser: arguments, an option for each field of Config, one-line errors."""
 
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
-from dgdmn.config import DEFAULT_PRESET, Config, field_docs, resolve
+from dgdmn.config import DEFAULT_PRESET, PRESETS, Config, field_docs, resolve
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info, load_target
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.core.text import format_option
 
+DATASETS = list(dict.fromkeys(info.dataset for info in STREAMS.values() if info.dataset))
 DEFAULT_ALGORITHM = next(info.name for info in ALGORITHMS.values() if info.short_term)
 FIELDS = [field.name for field in fields(Config)]
 STREAM_FIELDS = {"tdigits_classes", "samples_per_task"}
 """Fields that change the data, not the algorithm."""
-_GROUPS = {
-    "n_stm": "replay and recognition",
-    "learner_layers": "networks",
-    "generator_epochs": "training",
-    "code_buffer": "latent prior and codes",
-    "dropout": "other algorithms",
-    "tdigits_classes": "data",
-}
-"""The title of each group of fields, by its first field."""
-
-
+_DATA = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text("utf-8"))
 _ARGUMENT = re.compile(r"(~?)(--[a-z-]+|[A-Z]+)(?: ([^\s=]+)(?:=(\S+))?)?  +(.+)")
 
 
 class Verb(NamedTuple):
-    """A verb of the command line: the function of its name in a module of this package."""
+    """A verb of the command line; verbs.toml says what the values mean."""
 
     module: str
-    text: str
-    """A line that says what it does, a line for each argument, then what else to know.
-
-    An argument has a name, the kind of its value, perhaps `=` and a default, two blanks and its meaning. Kinds:
-    N and N>0 for whole numbers, PATH, LOW,HIGH for two numbers, a|b for a choice, any other word for text,
-    none for a flag. `+` or `*` after a kind means several values, `~` before a name that only `--help-all`
-    shows it.
-    """
+    summary: str
+    arguments: str = ""
+    notes: str = ""
     fields: Sequence[str] = ()
-    """The fields of Config that matter most; if there are any, every field is an option."""
 
-    @property
-    def summary(self) -> str:
-        """The first line."""
-        return self.text.partition("\n")[0]
+
+def _read_verbs() -> dict[str, Verb]:
+    words = _DATA["shared"] | {
+        "algorithm": DEFAULT_ALGORITHM,
+        "presets": f"{', '.join(PRESETS)} [{DEFAULT_PRESET}]",
+        "streams": ", ".join(STREAMS),
+        "datasets": ", ".join(DATASETS),
+        "offline": "|".join(info.name for info in STREAMS.values() if info.dataset is None),
+    }
+    for verb in _DATA["verbs"].values():
+        for key in {"arguments", "notes"} & verb.keys():
+            verb[key] = verb[key].format_map(words).strip()
+    return {name: Verb(**verb) for name, verb in _DATA["verbs"].items()}
+
+
+USAGE: str = _DATA["usage"]
+VERBS = _read_verbs()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -59,19 +57,17 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; `{self.prog} --help` lists the options")
 
 
-def parse(name: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
+def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
     """Parse the words after a verb. The fields of Config that were typed are in `changes`."""
-    lines = [line.strip() for line in verb.text.splitlines()[1:]]
-    about = f"{verb.summary[0].upper()}{verb.summary[1:]}. "
-    about += " ".join(line for line in lines if not _ARGUMENT.fullmatch(line))
+    verb, show_all = VERBS[name], "--help-all" in words
+    about = f"{verb.summary[0].upper()}{verb.summary[1:]}. {verb.notes}"
     off: dict[str, Any] = dict.fromkeys(("add_help", "allow_abbrev", "exit_on_error"), False)
-    parser, show_all = _Parser(f"dgdmn {name}", description=about, **off), "--help-all" in words
+    parser = _Parser(f"dgdmn {name}", description=about, **off)
     usage, group = [parser.prog], parser.add_argument_group("options")
     group.add_argument("-h", "--help", action="help", help="show the options that matter most")
     group.add_argument("--help-all", action="help", help="show every option")
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    for found in filter(None, map(_ARGUMENT.fullmatch, lines)):
-        rare, option, kind, default, about = found.groups()
+    for rare, option, kind, default, about in _ARGUMENT.findall(verb.arguments):
         settings = _argument_settings(kind, default, about)
         if rare and not show_all:
             settings["help"] = argparse.SUPPRESS
@@ -96,38 +92,36 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def _argument_settings(kind: str | None, default: str | None, about: str) -> dict[str, Any]:
-    """What argparse needs to know of an argument."""
-    if kind is None:
+def _argument_settings(kind: str, default: str, about: str) -> dict[str, Any]:
+    if not kind:
         return {"action": "store_true", "help": about}
     base = kind.rstrip("+*")
-    types = {"N": _whole(0), "N>0": _whole(1), "PATH": Path, "LOW,HIGH": float}
-    settings: dict[str, Any] = {"type": types.get(base, str), "metavar": base.removesuffix(">0")}
-    settings["help"] = f"{about} [{default}]" if default not in (None, "0") else about
-    settings["default"] = default  # argparse converts it
+    convert = Path if base == "PATH" else partial(_convert, base)
+    settings: dict[str, Any] = {"type": convert, "metavar": base.removesuffix(">0")}
+    settings["help"] = f"{about} [{default}]" if default not in ("", "0") else about
+    settings["default"] = default or None  # argparse converts it
     if base == "LOW,HIGH":
-        settings |= {"nargs": 2, "metavar": ("LOW", "HIGH")}
-    if "|" in base:
-        settings["choices"] = base.split("|")
+        settings |= {"type": float, "nargs": 2, "metavar": ("LOW", "HIGH")}
     if kind != base:
-        settings |= {"nargs": kind[-1], "default": [settings["type"](default)] if default else []}
+        settings |= {"nargs": kind[-1], "default": [convert(default)] if default else []}
     return settings
 
 
-def _whole(least: int) -> Callable[[str], int]:
-    def convert(text: str) -> int:
-        if not text.removeprefix("-").isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"is {text}; it must be a whole number of at least {least}"
-            )
-        return int(text)
-
-    return convert
+def _convert(kind: str, text: str) -> Any:
+    if "|" in kind and text not in (choices := kind.split("|")):
+        hint, allowed = suggestion(text, choices), " or ".join(choices)
+        raise argparse.ArgumentTypeError(f"is {text}{hint}; it must be {allowed}")
+    if kind not in ("N", "N>0"):
+        return text
+    least = int(kind == "N>0")
+    if not text.removeprefix("-").isdecimal() or int(text) < least:
+        allowed = f"a whole number of at least {least}"
+        raise argparse.ArgumentTypeError(f"is {text}; it must be {allowed}")
+    return int(text)
 
 
 def _add_fields(parser: _Parser, verb: Verb, words: Sequence[str], show_all: bool) -> None:
-    """Add an option for each field, with the default of the preset and the stream in the words."""
-    of_memory = "MEMORY PATH" in verb.text
+    of_memory = verb.module == "memory"
     stream = None if of_memory else next(iter(STREAMS))
     stream = next((word for word in words if word in STREAMS), stream)
     defaults = resolve(_guess(words, "--preset") or DEFAULT_PRESET, stream)
@@ -139,7 +133,7 @@ def _add_fields(parser: _Parser, verb: Verb, words: Sequence[str], show_all: boo
     docs, kinds, title = field_docs(), get_type_hints(Config), ""
     groups = {"": parser.add_argument_group("hyper-parameters that matter most [default]")}
     for name in FIELDS:
-        title = _GROUPS.get(name, title)
+        title = _DATA["groups"].get(name, title)
         key = "" if name in verb.fields else title
         if key not in groups:
             groups[key] = parser.add_argument_group(key)
@@ -153,7 +147,6 @@ def _add_fields(parser: _Parser, verb: Verb, words: Sequence[str], show_all: boo
 
 
 def _field_settings(kind: Any) -> dict[str, Any]:
-    """How argparse reads a field of that type. Text that does not fit is left to Config to refuse."""
     if kind is bool:
         return {"action": argparse.BooleanOptionalAction}
     choices = get_args(kind) if get_origin(kind) is Literal else ()
@@ -164,7 +157,7 @@ def _field_settings(kind: Any) -> dict[str, Any]:
         try:
             return read(text)
         except ValueError:
-            return text
+            return text  # Config refuses it
 
     metavar = "|".join(map(str, choices)) if choices else "N" if read is int else "X"
     return {"type": convert, "metavar": metavar} | ({"nargs": "*"} if several else {})
@@ -201,9 +194,8 @@ def check_applicable(name: str, changes: Iterable[str]) -> None:
     """Refuse fields that have no effect on an algorithm that learns from a file."""
     for field in changes:
         if field in STREAM_FIELDS:
-            raise UsageError(
-                f"{flag(field)} is for `dgdmn run`; here the file decides what is learned"
-            )
+            reason = "here the file decides what is learned"
+            raise UsageError(f"{flag(field)} is for `dgdmn run`; {reason}")
         if field not in applicable_fields(name):
             raise UsageError(f"{flag(field)} has no effect on {name}; leave it out")
 

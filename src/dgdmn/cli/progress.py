@@ -1,9 +1,7 @@
-"""The progress of runs, read from their status.json, and the table of results at the end."""
-
-from __future__ import annotations
+"""What runs and downloads show while they work, and the table of results at the end."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,18 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from dgdmn.core.text import (
-    format_duration,
-    format_mean_sem,
-    format_percent,
-    format_ratio,
-    printable,
-)
+from dgdmn.core import text
 from dgdmn.records import RunRecord, read_status
+from dgdmn.streams import fetch
 
 Status = Mapping[str, Any]
-_MAX_ROWS = 8
-"""With more runs than this, only active ones have a row."""
+_MAX_ROWS = 8  # with more runs, only active ones have a row
 
 
 @contextmanager
@@ -41,7 +33,7 @@ def show_progress(
     began = datetime.now(UTC).isoformat(timespec="milliseconds")
     columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        ids = {name: bars.add_task(printable(name), total=1, text="") for name in runs}
+        ids = {name: bars.add_task(text.printable(name), total=1, text="") for name in runs}
         total = bars.add_task("all", total=1, text="", visible=len(runs) > min(jobs, _MAX_ROWS))
 
         def update(failed: Collection[str]) -> None:
@@ -51,34 +43,29 @@ def show_progress(
                     continue  # written by an earlier process
                 statuses[name], share = status, status["share"]
                 if bars.disable and _position(status) != _position(before):
-                    sys.stderr.write(f"{name}: {_describe(status)}\n")
-                    sys.stderr.flush()
+                    print(f"{name}: {_describe(status)}", file=sys.stderr, flush=True)
                 visible = len(runs) <= _MAX_ROWS or (name not in failed and 0 < share < 1)
                 bars.update(ids[name], completed=share, text=_describe(status), visible=visible)
             known = [status for name, status in statuses.items() if name not in failed]
             share = sum(status["share"] for status in known) / max(1, len(runs))
-            text = _describe_all(known, len(runs), len(failed), jobs)
-            bars.update(total, completed=share, text=text)
+            line = _describe_all(known, len(runs), len(failed), jobs)
+            bars.update(total, completed=share, text=line)
 
         yield update
 
 
 def _position(status: Status | None) -> tuple[int, bool]:
-    """The task that a run is at, and whether it is done."""
     return (status["step"], status["phase"] == "done") if status else (0, False)
 
 
 def _describe(status: Status) -> str:
-    """One run in a line."""
-    parts = [
-        f"task {status['step']}/{status['steps']} ({printable(status['task'])})",
-        status["phase"],
-    ]
+    task = f"task {status['step']}/{status['steps']} ({text.printable(status['task'])})"
+    parts = [task, status["phase"]]
     if status["acc"] is not None:
-        parts.append(f"accuracy on tasks seen {format_ratio(status['acc'])}")
-    parts.append(f"{format_percent(status['share'])} of the work done")
+        parts.append(f"accuracy on tasks seen {text.format_ratio(status['acc'])}")
+    parts.append(f"{text.format_percent(status['share'])} of the work done")
     if status["seconds_left"]:
-        parts.append(f"about {format_duration(status['seconds_left'])} left")
+        parts.append(f"about {text.format_duration(status['seconds_left'])} left")
     return ", ".join(parts)
 
 
@@ -90,7 +77,7 @@ def _describe_all(known: Sequence[Status], runs: int, failed: int, jobs: int) ->
     left = [status["seconds_left"] or 0.0 for status in known]
     if whole := [status["seconds"] / status["share"] for status in known if status["share"]]:
         seconds = max(*left, (sum(left) + waiting * fmean(whole)) / jobs)
-        parts.append(f"about {format_duration(seconds)} left")
+        parts.append(f"about {text.format_duration(seconds)} left")
     return ", ".join(parts)
 
 
@@ -98,24 +85,48 @@ def print_results(records: Sequence[RunRecord]) -> None:
     """Print a table of runs of one stream, mean over the seeds, and where they are recorded."""
     if not records:
         return
-    groups: dict[tuple[str, str], list[RunRecord]] = {}
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for record in records:
         key = record.config["algorithm"], record.config["preset"]
-        groups.setdefault(key, []).append(record)
-    seeds = sorted({record.config["seed"] for record in records})
-    table = Table(title=f"{records[0].config['stream']}, seeds {', '.join(map(str, seeds))}")
-    for heading in ("algorithm", "preset", "ACC", "BWT", "ACC, LTM alone", "minutes"):
-        table.add_column(heading, justify="left" if heading in ("algorithm", "preset") else "right")
+        groups.setdefault(key, []).append(record.summary or {})
+    rows = []
     for key, group in groups.items():
-        summaries = [record.summary or {} for record in group]
-        scores = [
-            [s[name] for s in summaries if s.get(name) is not None]
+        scores = (
+            text.format_mean_sem([one[name] for one in group if one.get(name) is not None])
             for name in ("acc", "bwt", "acc_ltm")
-        ]
-        minutes = fmean(summary["seconds"] for summary in summaries) / 60
-        table.add_row(*key, *map(format_mean_sem, scores), f"{minutes:.1f}")
+        )
+        rows.append((*key, *scores, f"{fmean(one['seconds'] for one in group) / 60:.1f}"))
+    seeds = sorted({record.config["seed"] for record in records})
+    title = f"{records[0].config['stream']}, seeds {', '.join(map(str, seeds))}"
+    headings = ("algorithm", "preset", "ACC", "BWT", "ACC, LTM alone", "minutes")
     console, note = Console(soft_wrap=True), records[0].config.get("note")
-    console.print(table)
+    console.print(make_table(title, headings, rows, left=2))
     lines = [note] if note else []
     lines += ["recorded in", *(f"  {record.directory}" for record in records)]
     console.print("\n".join(lines), markup=False, highlight=False)
+
+
+def make_table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], left: int
+) -> Table:
+    """A table for the terminal. The first `left` columns are text, the others numbers."""
+    table = Table(title=title or None)
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < left else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def fetch_with_bars(name: str) -> list[fetch.Copy]:
+    """Fetch a dataset and show a progress bar for each file that is downloaded."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        ids = {}
+
+        def show(file: str, done: int, total: int) -> None:
+            if file not in ids:
+                ids[file] = bars.add_task(file)
+            bars.update(ids[file], completed=done, total=total or None)
+
+        return fetch.fetch(name, show)

@@ -1,7 +1,5 @@
 """`dgdmn run` and `dgdmn resume`: learn streams with algorithms and seeds, and show the results."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys
@@ -9,9 +7,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from dgdmn.cli.data import fetch_with_bars
 from dgdmn.cli.options import split_algorithm
-from dgdmn.cli.progress import print_results, show_progress
+from dgdmn.cli.progress import fetch_with_bars, print_results, show_progress
 from dgdmn.config import PAPER, field_docs, override, resolve, sources_of, to_dict
 from dgdmn.config.registry import algorithm_info, stream_info
 from dgdmn.core.errors import DataError, UsageError
@@ -22,6 +19,8 @@ from dgdmn.runs.executor import Failure, run_all
 from dgdmn.runs.spec import RunSpec, find_run
 from dgdmn.streams.fetch import verify
 
+Outcome = tuple[list[RunRecord], list[Failure]]
+
 
 def run(args: Namespace) -> int:
     """Learn a stream, record it, and print the results."""
@@ -30,14 +29,14 @@ def run(args: Namespace) -> int:
         raise UsageError(f"--out {args.out} is a file; name a directory")
     specs = make_specs(args)
     if args.show_config:
-        sys.stdout.write(_toml(specs))
+        print(_toml(specs))
         return 0
     args.stream = _stream_with_data(args.stream, args.fallback)
     records, failures = _execute(make_specs(args), args.out, args.jobs)
     if records:
         page = args.out / "report.html"
         write_report([record.directory for record in records], page)
-        sys.stdout.write(f"report: {page}\n")
+        print(f"report: {page}")
     return _exit_code(failures, args.debug)
 
 
@@ -66,7 +65,6 @@ def make_specs(args: Namespace) -> list[RunSpec]:
 
 
 def _stream_with_data(stream: str, fallback: str) -> str:
-    """The stream once its data is there, or else the fallback."""
     if stream_info(stream).dataset is None:
         return stream
     try:
@@ -76,14 +74,13 @@ def _stream_with_data(stream: str, fallback: str) -> str:
         if fallback == "none":
             raise
         reason, more = str(error).split(";")[0], f"`dgdmn data fetch {stream}` says more"
-        sys.stderr.write(f"{reason}: running on {stream_info(fallback).title} instead ({more})\n")
+        title = stream_info(fallback).title
+        print(f"{reason}: running on {title} instead ({more})", file=sys.stderr)
         return fallback
     return stream
 
 
-def _execute(
-    specs: Sequence[RunSpec], out: Path, jobs: int
-) -> tuple[list[RunRecord], list[Failure]]:
+def _execute(specs: Sequence[RunSpec], out: Path, jobs: int) -> Outcome:
     """Do the runs that are not complete, show their progress, and print the results of all."""
     jobs, todo, directories = jobs or available_cores(), [], {}
     for spec in sorted(specs, key=lambda spec: not algorithm_info(spec.algorithm).generative):
@@ -100,7 +97,6 @@ def _execute(
 
 
 def _exit_code(failures: Sequence[Failure], debug: bool) -> int:
-    """Print one line for each run that failed; 2 if every failure is wrong usage, 1 if not."""
     for failure in failures:
         trace = failure.trace if debug else ""
         sys.stderr.write(f"dgdmn: {failure.run} failed: {failure.message}\n{trace}")
@@ -125,4 +121,4 @@ def _toml(specs: Sequence[RunSpec]) -> str:
         lines += ["", f"[options.{name}]" if several else "[options]"]
         options = to_dict(spec.options).items()
         lines += [f"{key} = {json.dumps(value)}  # {docs[key]}" for key, value in options]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
