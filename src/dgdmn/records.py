@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,9 +77,10 @@ def find_runs(directory: Path) -> dict[str, Path]:
 
 def read_status(directory: Path) -> dict[str, Any] | None:
     """The content of status.json, or None if there is none that can be read."""
-    with contextlib.suppress(DgdmnError):
+    try:
         return read_json(Path(directory) / STATUS)
-    return None
+    except DgdmnError:
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,28 +99,26 @@ class RunRecord:
     summary: dict[str, Any] | None  # summary.json, None until the run ends
 
     @classmethod
-    def read(cls, directory: Path) -> "RunRecord":
+    def read(cls, directory: Path) -> Self:
         """Read a run directory. A torn last line is ignored, other damage is an error."""
         directory = Path(directory)
         config = _read_config(directory)
         tasks = tuple(config["tasks"])
-        rows = _rows_by_step(directory / "accuracy.csv", tasks)
-        if list(rows) != list(range(1, len(rows) + 1)):
-            path = directory / "accuracy.csv"
-            raise DgdmnError(f"{path} has steps {list(rows)}: a row is missing, run it again")
-        ltm = directory / "accuracy_ltm.csv"
+        path, path_ltm = (directory / f"{matrix}.csv" for matrix in MATRICES)
+        rows, ltm = ({row.step: row for row in _read_rows(one, tasks)} for one in (path, path_ltm))
+        steps = sorted(rows)
+        if steps != list(range(1, len(rows) + 1)):
+            raise DgdmnError(f"{path} has steps {steps}: a row is missing, run it again")
         return cls(
             directory=directory,
             name=directory.resolve().name,
             config=config,
             events=_read_events(directory / EVENTS),
             task_names=tasks,
-            order=tuple(row.after for row in rows.values()),
-            accuracy=_stack(rows, len(rows), len(tasks)),
+            order=tuple(rows[step].after for step in steps),
+            accuracy=_stack(rows, len(steps), len(tasks)),
             # A kill between the two rows of a step leaves one matrix ahead: `accuracy` counts the steps.
-            accuracy_ltm=_stack(_rows_by_step(ltm, tasks), len(rows), len(tasks))
-            if ltm.exists()
-            else None,
+            accuracy_ltm=_stack(ltm, len(steps), len(tasks)) if path_ltm.exists() else None,
             summary=read_json(directory / SUMMARY) if (directory / SUMMARY).exists() else None,
         )
 
@@ -130,7 +129,6 @@ class RunRecord:
 
     @property
     def key(self) -> str:
-        """The run's key, as recorded."""
         return str(self.config["key"])
 
     @property
@@ -183,7 +181,7 @@ class RunWriter:
         rows: int | None = None,
         events: int | None = None,
         config: Mapping[str, Any] | None = None,
-    ) -> "RunWriter":
+    ) -> Self:
         """Continue a run after its first `steps` tasks; later rows, events and the summary are dropped.
 
         A step may have two rows, before and after the sleep at the end of a stream: `rows` says how many
@@ -196,10 +194,8 @@ class RunWriter:
             raise UsageError(f"steps is {steps}: {directory} holds {recorded} rows; give fewer")
         writer = cls.__new__(cls)
         seconds = float(record.events[-1].get("seconds") or 0.0) if record.events else 0.0
-        kept = record.events[:events]
-        writer._open(Path(directory), record.task_names, steps=steps, seconds=seconds)
-        writer._drop_after(steps, rows, kept)
-        writer.events = len(kept)
+        writer._open(record.directory, record.task_names, steps=steps, seconds=seconds)
+        writer._drop_after(steps, rows, record.events[:events])
         if config is not None:
             content = json_bytes({"format": FORMAT, **config}, indent=1)
             files.write_atomic(writer.directory / CONFIG, content)
@@ -212,24 +208,22 @@ class RunWriter:
         self._start = time.monotonic() - seconds
         self.events = 0  # lines of events.jsonl
 
-    @property
-    def seconds(self) -> float:
-        """Wall clock since the run began, without the gaps between two processes."""
-        return time.monotonic() - self._start
-
-    def _drop_after(
-        self, steps: int, rows: int | None, events: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def _drop_after(self, steps: int, rows: int | None, events: Sequence[Any]) -> None:
         # The summary goes first: it must never stand beside rows that it was not made from.
         with os_errors("write", self.directory / SUMMARY):
             (self.directory / SUMMARY).unlink(missing_ok=True)
         for path in (self.directory / f"{matrix}.csv" for matrix in MATRICES):
             if path.exists():
                 kept = [row for row in _read_rows(path, self.task_names) if row.step <= steps]
-                lines = [row.cells() for row in kept[:rows]]
-                files.write_atomic(path, _csv_bytes(_header(self.task_names), *lines))
+                files.write_atomic(path, _csv_bytes(self.task_names, kept[:rows], header=True))
         if (self.directory / EVENTS).exists():
             files.write_atomic(self.directory / EVENTS, b"".join(map(json_bytes, events)))
+        self.events = len(events)
+
+    @property
+    def seconds(self) -> float:
+        """Wall clock since the run began, without the gaps between two processes."""
+        return time.monotonic() - self._start
 
     def event(self, kind: str, /, **fields: Any) -> None:
         """Append one line to events.jsonl: kind, time, seconds and the fields."""
@@ -253,10 +247,17 @@ class RunWriter:
         row = _Row(following if step is None else int(step), after, tuple(map(float, values)))
         if not 1 <= row.step <= following:
             raise UsageError(f"step is {step}; it must be 1 to {following} for {matrix}")
-        self._check_row(row)
+        if after not in self.task_names:
+            names = join_names(self.task_names)
+            raise UsageError(f"after is {after!r}; it must be a task of this run: {names}")
+        if len(values) != (n := len(self.task_names)):
+            raise UsageError(f"row has {len(values)} values; give one for each of {n} tasks")
+        for value in row.values:
+            if value < 0 or value > 1:
+                raise UsageError(f"row holds {value}; accuracies are in [0, 1], NaN if unknown")
         path = self.directory / f"{matrix}.csv"
-        lines = [row.cells()] if path.exists() else [_header(self.task_names), row.cells()]
-        files.append_bytes(path, _csv_bytes(*lines), durable=True)
+        content = _csv_bytes(self.task_names, [row], header=not path.exists())
+        files.append_bytes(path, content, durable=True)
         self._steps[matrix] = max(row.step, self._steps[matrix])
 
     def artifact(self, name: str, /, **arrays: ArrayLike) -> Path:
@@ -281,16 +282,9 @@ class RunWriter:
         """Write summary.json with "done": true, unless the values say otherwise."""
         files.write_atomic(self.directory / SUMMARY, json_bytes({"done": True, **values}, indent=1))
 
-    def _check_row(self, row: "_Row") -> None:
-        n = len(self.task_names)
-        if row.after not in self.task_names:
-            names = join_names(self.task_names)
-            raise UsageError(f"after is {row.after!r}; it must be a task of this run: {names}")
-        if len(row.values) != n:
-            raise UsageError(f"row has {len(row.values)} values; give one for each of {n} tasks")
-        for value in row.values:
-            if value < 0 or value > 1:
-                raise UsageError(f"row holds {value}; accuracies are in [0, 1], NaN if unknown")
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def check_file_name(what: str, name: str) -> None:
@@ -328,10 +322,6 @@ def _check_config(config: Mapping[str, Any]) -> None:
         raise UsageError('config["tasks"] repeats a name; list each task once')
 
 
-def _utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
 def _read_events(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
@@ -352,31 +342,26 @@ def _read_events(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     """The accuracies on all tasks, recorded when `step` tasks were learned, `after` the last of them."""
 
     step: int
     after: str
     values: tuple[float, ...]
 
-    def cells(self) -> list[str]:
-        values = ("" if math.isnan(value) else repr(value) for value in self.values)
-        return [str(self.step), self.after, *values]
 
-
-def _header(tasks: Sequence[str]) -> list[str]:
-    return ["step", "after", *tasks]
-
-
-def _csv_bytes(*rows: Sequence[str]) -> bytes:
+def _csv_bytes(tasks: Sequence[str], rows: Sequence[_Row], *, header: bool) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    if header:
+        writer.writerow(["step", "after", *tasks])
+    for row in rows:
+        cells = ["" if math.isnan(value) else repr(value) for value in row.values]
+        writer.writerow([row.step, row.after, *cells])
     return text.getvalue().encode()
 
 
 def _read_rows(path: Path, tasks: tuple[str, ...]) -> list[_Row]:
-    """The complete lines of a matrix, in the order written; none if there is no file."""
     if not path.exists():
         return []
     with os_errors("read", path):
@@ -385,7 +370,7 @@ def _read_rows(path: Path, tasks: tuple[str, ...]) -> list[_Row]:
     complete = content[: content.rfind(b"\n") + 1]
     try:
         lines = list(csv.reader(complete.decode().split("\n")[:-1], strict=True))
-        if lines and lines[0] != _header(tasks):
+        if lines and lines[0] != ["step", "after", *tasks]:
             raise ValueError("its header does not name the tasks of config.json")
         return [_parse_row(number, cells, tasks) for number, cells in enumerate(lines[1:], start=2)]
     except (ValueError, csv.Error) as error:
@@ -401,11 +386,6 @@ def _parse_row(number: int, cells: Sequence[str], tasks: tuple[str, ...]) -> _Ro
     if row.step < 1 or after not in tasks or len(values) != len(tasks):
         raise ValueError(f"line {number} does not fit the {len(tasks)} tasks of config.json")
     return row
-
-
-def _rows_by_step(path: Path, tasks: tuple[str, ...]) -> dict[int, _Row]:
-    """The row that counts for each step: the last one."""
-    return dict(sorted({row.step: row for row in _read_rows(path, tasks)}.items()))
 
 
 def _stack(rows: Mapping[int, _Row], steps: int, tasks: int) -> NDArray[np.float64]:
