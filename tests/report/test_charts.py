@@ -112,7 +112,7 @@ def test_names_are_escaped():
         Panel("", [Line("a", [], [])]),
         Panel("", [Line("a", [1], [NAN])], y_range=None),
         Panel("", [Line("a", [5, 6], [1e17, 2e17])], y_range=(0, 2e17)),
-        Panel("", [Line("$x_{", [1, 2], [1, 2], band=[0.1, 0.1])], y_range=None, log=True),
+        Panel("", [Line("$x_{", [1, 2], [1, 2])], y_range=None, log=True),
         Panel("", [Line("漢字", [1, 2], [0, 1])], x_range=(1, 1)),
     ],
 )

@@ -8,15 +8,14 @@ import math
 import re
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, fromstring, tostring
 
-import matplotlib as mpl
+import matplotlib.style
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -27,9 +26,10 @@ from numpy.typing import NDArray
 from dgdmn.core.files import os_errors, write_atomic
 from dgdmn.core.text import shorten
 from dgdmn.report.images import tile
-from dgdmn.report.style import OTHER, Style, class_style
+from dgdmn.report.style import ASSETS, OTHER, Style, class_style
 
 Array = NDArray[Any]
+Attributes = dict[str, str]
 
 PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
 LEGEND_LINE = 0.15  # height of one legend line in inches
@@ -44,7 +44,6 @@ class Line:
     x: Sequence[float]
     y: Sequence[float]  # NaN leaves a gap
     style: Style = OTHER
-    band: Sequence[float] = ()  # half width of a band around the line
     dots: bool = False  # faint points without a line, for values of another source
     key: str = ""  # on the page: the legend button that hides it
 
@@ -67,20 +66,12 @@ class Panel:
 @contextmanager
 def theme(screen: bool = False) -> Iterator[None]:
     """Use the charts' own matplotlib settings inside this block, whatever the user's are."""
-    with mpl.rc_context(), warnings.catch_warnings():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_settings("files"))
-        if screen:
-            mpl.rcParams.update(_settings("screen"))
+    files = [ASSETS / f"{name}.mplstyle" for name in ("files", "screen")]
+    settings = matplotlib.style.context(files if screen else files[:1], after_reset=True)
+    with settings, warnings.catch_warnings():
         # A script that the font lacks is drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
-
-
-@cache
-def _settings(name: str) -> Mapping[Any, Any]:
-    path = Path(__file__).with_name("assets") / f"{name}.mplstyle"
-    return mpl.rc_params_from_file(path, use_default_template=False)
 
 
 @theme()
@@ -147,10 +138,9 @@ def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
     """A panel as inline SVG; attributes hold the values that the page's script reads out."""
     with theme(screen=True):
         width, height = (900, 320) if wide else (320, 210)
-        # Fixed margins: a layout engine would take longer than everything else.
-        box = (46 / width, 36 / height, 1 - 56 / width, 1 - 46 / height)
         figure = Figure(figsize=(width / 72, height / 72))
-        axes = figure.add_axes(box)
+        # Fixed margins: a layout engine would take longer than everything else.
+        axes = figure.add_axes((46 / width, 36 / height, 1 - 56 / width, 1 - 46 / height))
         _draw_panel(axes, panel)
         places = sorted({float(x) for line in panel.lines for x in line.x})
         pixels = [axes.transData.transform((x, 0))[0] * 72 / figure.dpi for x in places]
@@ -158,8 +148,8 @@ def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
         for number, line in enumerate(panel.lines):
             known = dict(zip(line.x, line.y, strict=True))
             values = " ".join(f"{known.get(x, math.nan):.4g}" for x in places)
-            groups[f"line-{number}"] = {"class": "s", "data-n": line.name, "data-v": values}
-            groups[f"line-{number}"] |= {"data-key": line.key} if line.key else {}
+            own = {"class": "s", "data-n": line.name, "data-v": values}
+            groups[f"line-{number}"] = own | ({"data-key": line.key} if line.key else {})
         shown = {"data-x": " ".join(f"{pixel:.1f}" for pixel in pixels), "data-l": panel.x_label}
         shown |= {"data-t": " ".join(f"{place:g}" for place in places)}
         return _inline(figure, label, {"class": "chart", "tabindex": "0", **shown}, groups)
@@ -214,12 +204,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 def _draw_line(axes: Axes, line: Line, gid: str) -> None:
     style = line.style
-    if len(line.band):
-        low, high = np.subtract(line.y, line.band), np.add(line.y, line.band)
-        axes.fill_between(line.x, low, high, color=style.color, alpha=0.2, linewidth=0)
-    if line.dots:
-        look: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 6, "alpha": 0.35}
-    else:
+    look: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 6, "alpha": 0.35}
+    if not line.dots:
         # A line with one place is a point.
         marker = style.marker or ("o" if len(line.x) == 1 else "")
         look = {"marker": marker, "dashes": style.dash or (None, None)}
@@ -254,35 +240,32 @@ def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
     figure.legend([*named.values()], [*named], loc="outside lower center", **look)
 
 
-def _inline(
-    figure: Figure, label: str, attributes: dict[str, str], groups: dict[str, dict[str, str]]
-) -> Markup:
+def _inline(figure: Figure, label: str, own: Attributes, groups: dict[str, Attributes]) -> Markup:
     """A figure as an <svg> element for HTML without inline styles, which the page's policy forbids.
 
     Styles become attributes, so the page's CSS can replace colors. `groups` are attributes of elements by id.
     """
-    content = io.BytesIO()
-    figure.savefig(content, format="svg", transparent=True, metadata={"Date": None})
-    root = ElementTree.fromstring(content.getvalue())
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    content = file.getvalue()
+    root = fromstring(content)
     view_box = root.get("viewBox", "")
-    salt = f"c{zlib.crc32(label.encode() + content.getvalue()):x}"  # makes ids unique on a page
-    used = sorted(set(re.findall(r"#([\w-]+)", content.getvalue().decode())))
+    salt = f"c{zlib.crc32(label.encode() + content):x}"  # makes ids unique on a page
+    used = sorted(set(re.findall(r"#([\w-]+)", content.decode())))
     ids = {name: f"{salt}-{number}" for number, name in enumerate(used)}
     for node in root.iter():
         node.tag = node.tag.rpartition("}")[2]
         _clean(node, ids, groups)
     _simplify(root)
     fixed = {"viewBox": view_box, "role": "img", "aria-label": label, "stroke-linejoin": "round"}
-    root.attrib = fixed | attributes
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
+    root.attrib = fixed | own
+    return Markup(tostring(root, encoding="unicode"))
 
 
 _PAINT = ("fill", "stroke", "stroke-width", "stroke-opacity", "fill-opacity", "opacity")
 
 
-def _clean(
-    node: ElementTree.Element, ids: dict[str, str], groups: dict[str, dict[str, str]]
-) -> None:
+def _clean(node: Element, ids: Attributes, groups: dict[str, Attributes]) -> None:
     """Make attributes of styles, and shorten ids and numbers."""
     given, node.attrib = node.attrib, {}
     for name, value in ((name.rpartition("}")[2], value) for name, value in given.items()):
@@ -299,9 +282,9 @@ def _clean(
             node.set(name, " ".join(numbers.split()) if name in ("d", "x", "y") else value)
 
 
-def _simplify(node: ElementTree.Element) -> None:
+def _simplify(node: Element) -> None:
     """Drop metadata, indentation and what is invisible, and share the paint of markers: half the bytes."""
-    children: list[ElementTree.Element] = []
+    children: list[Element] = []
     for child in node:
         _simplify(child)
         hidden = child.tag == "path" and child.get("fill") == "none" and not child.get("stroke")

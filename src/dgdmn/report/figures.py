@@ -34,7 +34,6 @@ def write_figures(runs: Sequence[Run], directory: Path) -> list[Path]:
 
 
 def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
-    """The figures of a stream with their names."""
     forward = _forward(stream)
     small = {
         "curves": [task_panel(group) for group in forward],
@@ -57,15 +56,14 @@ def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
     if maps:
         yield "tsne", scatter_chart(maps)
     for index, group in enumerate(stream.groups, start=1):
-        labels, blocks = memory.dream_blocks(
-            group.first, read_dreams(group.first)[0], most_sleeps=6
-        )
+        dreams, _ = read_dreams(group.first)
+        labels, blocks = memory.dream_blocks(group.first, dreams, most_sleeps=6)
         if blocks:
             yield f"dreams-{index}-{file_name(group.algorithm)}", image_grid(blocks, labels)
 
 
 def _forward(stream: Stream) -> list[Group]:
-    """The groups without repeated tasks; those with them have a figure of their own."""
+    # Groups with repeated tasks have a figure of their own.
     return [group for group in stream.sequential if not group.first.revise]
 
 

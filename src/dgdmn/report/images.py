@@ -38,13 +38,12 @@ def grid_png(rows: Sequence[NDArray[Any]], columns: int) -> bytes:
     canvas, empty = tile(rows, columns)
     content = io.BytesIO()
     if canvas.ndim == 3 and canvas.shape[2] == 3:
-        colored = np.where(empty[..., None], 128, canvas).astype(np.uint8)
-        Image.fromarray(colored).quantize(64).save(content, "PNG")
+        canvas[empty] = 128
+        Image.fromarray(canvas).quantize(64).save(content, "PNG")
         return content.getvalue()
     gray = canvas.reshape(canvas.shape[:2]).astype(np.uint16) * (GRAYS - 1) // 255
     levels = np.where(empty, GRAYS, gray).astype(np.uint8)
-    image = Image.fromarray(levels).convert("P")
-    image.putdata(levels.ravel().tolist())
+    image = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
     palette = [round(level * 255 / (GRAYS - 1)) for level in range(GRAYS) for _ in range(3)]
     image.putpalette(palette + [128] * 3)
     image.save(content, "PNG", optimize=True, bits=4, transparency=GRAYS)

@@ -71,7 +71,7 @@ class Run:
         for name, limit in LIMITS.items():
             if (directory / name).exists():
                 check_file(directory / name, limit)
-        self.record, self.directory = RunRecord.read(directory), directory
+        self.directory, self.record = directory, RunRecord.read(directory)
         record, config = self.record, self.record.config
         self.extra = read_json(directory / EXTRA) if (directory / EXTRA).exists() else {}
         self.name, self.key = printable(record.name), printable(config.get("key"))
@@ -92,7 +92,10 @@ class Run:
         self.complete = record.complete and len(record.accuracy) > 0
         self.artifacts = record.artifacts
         self.machine = json.dumps(config.get("machine"), sort_keys=True)
-        self.info = _info(self.algorithm)  # traits of the algorithm
+        try:
+            self.info = algorithm_info(self.algorithm)
+        except UsageError:  # of another package
+            self.info = AlgorithmInfo(self.algorithm, self.algorithm, "", "custom", "", "")
         events = record.events
         self.timeline = read_timeline(events) if events else _collected_timeline(self.extra)
         self._numbers = self._compute_numbers()
@@ -101,8 +104,7 @@ class Run:
 
     def number(self, name: str) -> float:
         """A number of the run: computed here, or of summary.json; NaN if there is none."""
-        known = self._numbers
-        return known[name] if name in known else _number(self.record.summary or {}, name, math.nan)
+        return self._numbers.get(name, _number(self.record.summary or {}, name, math.nan))
 
     def _compute_numbers(self) -> dict[str, float]:
         summary, a, ltm = self.record.summary or {}, self.accuracy, self.accuracy_ltm
@@ -127,40 +129,42 @@ class Run:
 
 def load_runs(paths: Iterable[Path]) -> tuple[list[Run], list[Problem]]:
     """The runs in these directories, and a problem for each that cannot be read."""
-    runs, problems = [], []
+    runs: list[Run] = []
+    problems: list[Problem] = []
     for directory in find_directories(paths):
         try:
             runs.append(Run(directory))
-            continue
-        except DgdmnError as error:
-            reason = (
-                str(error).replace(f"{directory}/", "").replace(str(directory), "the directory")
-            )
         except Exception as error:  # a directory may contain anything; a report must not fail
-            reason = f"not a run: {type(error).__name__}: {error}"
-        name = directory.resolve().name or directory
-        problems.append(Problem(printable(name), printable(reason.partition("\n")[0])))
+            known = isinstance(error, DgdmnError)
+            reason = str(error) if known else f"not a run: {type(error).__name__}: {error}"
+            reason = reason.replace(f"{directory}/", "").replace(str(directory), "the directory")
+            name = directory.resolve().name or directory
+            problems.append(Problem(printable(name), printable(reason.partition("\n")[0])))
     return runs, problems
 
 
 def find_directories(paths: Iterable[Path]) -> list[Path]:
     """Run directories: each path is one, or contains them; sorted, each once.
 
-    Every directory inside a directory of runs counts, so a broken run is reported and not skipped.
+    Inside a directory of runs, a directory counts if it has a file of a run: a damaged run is a problem,
+    a directory of something else is not.
     """
-    found: dict[Path, None] = {}
+    found: list[Path] = []
     for path in map(Path, paths):
         try:
-            children = sorted(p for p in path.iterdir() if p.is_dir() and p.name[0] != ".")
+            inside = sorted(p for p in path.iterdir() if p.name[0] != "." and p.is_dir())
         except OSError:
-            children = []  # reading the path itself gives the reason
-        found.update(dict.fromkeys([path] if is_run(path) else children or [path]))
-    return list(found)
+            inside = []  # reading the path itself gives the reason
+        found += [path] if is_run(path) else [p for p in inside if is_run(p)] or [path]
+    return list(dict.fromkeys(found))
 
 
 def is_run(path: Path) -> bool:
-    """Whether a directory contains a file of a run."""
-    return any((path / name).exists() for name in LIMITS)
+    """Whether a directory contains a file of a run, or cannot be read, so that reading it gives the reason."""
+    try:
+        return any((path / name).exists() for name in LIMITS)
+    except OSError:
+        return True
 
 
 def check_file(path: Path, limit: int) -> None:
@@ -169,9 +173,8 @@ def check_file(path: Path, limit: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise DgdmnError(f"{path.name} is not a file")  # reading a pipe would block
     if status.st_size > limit:
-        raise DgdmnError(
-            f"{path.name} has {status.st_size:,} bytes; a report reads at most {limit:,}"
-        )
+        size = f"{status.st_size:,} bytes"
+        raise DgdmnError(f"{path.name} has {size}; a report reads at most {limit:,}")
 
 
 def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:
@@ -183,9 +186,7 @@ def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:
         if kind in ("task_began", "resumed"):
             spent = "other"
         elif phase == "learning" and event.get("memory") == "ltm":
-            spent = (
-                "sleep"  # without a short-term memory, the long-term memory trains outside sleeps
-            )
+            spent = "sleep"  # without a short-term memory there are no sleeps to train in
         result.seconds[spent] += max(0.0, now - last)
         last = max(now, last)
         if step:
@@ -216,19 +217,11 @@ def _collected_timeline(extra: Mapping[str, Any]) -> Timeline:
     )
 
 
-def _info(algorithm: str) -> AlgorithmInfo:
-    try:
-        return algorithm_info(algorithm)
-    except UsageError:  # of another package
-        return AlgorithmInfo(algorithm, algorithm, "", "custom", "", "")
-
-
 def _number(values: Mapping[str, Any], name: str, default: float = 0.0) -> float:
     value = values.get(name)
     return float(value) if isinstance(value, int | float) and abs(value) < 1e18 else default
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    return (
-        {printable(key): item for key, item in value.items()} if isinstance(value, Mapping) else {}
-    )
+    known = value.items() if isinstance(value, Mapping) else ()
+    return {printable(key): item for key, item in known}

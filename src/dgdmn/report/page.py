@@ -4,9 +4,8 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from dgdmn.core import text
@@ -16,7 +15,7 @@ from dgdmn.report.sections.configuration import configuration
 from dgdmn.report.sections.curves import MOST_CELLS, cost_section, curves, heat_cell, heatmaps
 from dgdmn.report.sections.memory import dream_section, latent_section, tiles_per_run
 from dgdmn.report.sections.result import ablations, result_tables
-from dgdmn.report.style import page_colors, stream_title
+from dgdmn.report.style import ASSETS, page_colors, stream_title
 from dgdmn.report.table import Stream, group_runs
 
 
@@ -29,23 +28,9 @@ def render(
     """
     streams = group_runs(runs)
     tiles = tiles_per_run(streams)
-    html = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=_title(runs),
-            runs=runs,
-            parts=[_part(stream, tiles) for stream in streams],
-            problems=problems,
-            phases=PHASES,
-            most_cells=MOST_CELLS,
-            live=live,
-            figures=figures,
-            csp=content_policy(live),
-            style=Markup(_style()),
-            script=Markup(_asset("script.js")),
-        )
-    )
+    data: Data = {"title": _title(runs), "parts": [_part(stream, tiles) for stream in streams]}
+    data |= {"runs": runs, "problems": problems, "live": live, "figures": figures}
+    html = _environment().get_template("page.html").render(data, csp=content_policy(live))
     return html.encode(errors="backslashreplace").decode()  # a name may contain a lone surrogate
 
 
@@ -63,7 +48,7 @@ def content_policy(live: bool) -> str:
 
 
 def _part(stream: Stream, tiles: int) -> Data:
-    """All sections of one stream that have something to show: name, heading and data."""
+    """All sections of one stream that have something to show: template, heading and data."""
     sections = (
         ("result", "Result", result_tables(stream)),
         ("ablation", "Options", ablations(stream)),
@@ -76,8 +61,7 @@ def _part(stream: Stream, tiles: int) -> Data:
     )
     # A chooser first shows a run with a short-term memory, if there is any.
     selected = next((run.name for run in stream.runs if run.info.short_term), "")
-    shown = [(name, heading, data) for name, heading, data in sections if data]
-    return {"stream": stream, "selected": selected, "sections": shown}
+    return {"stream": stream, "selected": selected, "sections": [one for one in sections if one[2]]}
 
 
 def _title(runs: Sequence[Run]) -> str:
@@ -89,12 +73,13 @@ def _title(runs: Sequence[Run]) -> str:
 
 @cache
 def _environment() -> Environment:
-    loader = PackageLoader("dgdmn.report", "assets")
-    options = {"trim_blocks": True, "lstrip_blocks": True}
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **options)  # type: ignore[arg-type]
-    formatters = {name: getattr(text, f"format_{name}") for name in ("ratio", "bytes", "duration")}
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, autoescape=True)
+    environment.loader, environment.undefined = FileSystemLoader(ASSETS), StrictUndefined
     environment.filters |= {"short": text.shorten, "count": text.count_noun, "heat": heat_cell}
-    environment.filters |= {"names": text.join_names, **formatters}
+    environment.filters |= {"names": text.join_names, "ratio": text.format_ratio}
+    environment.filters |= {"bytes": text.format_bytes, "duration": text.format_duration}
+    environment.globals |= {"phases": PHASES, "most_cells": MOST_CELLS}
+    environment.globals |= {"style": Markup(_style()), "script": Markup(_asset("script.js"))}
     return environment
 
 
@@ -106,7 +91,7 @@ def _style() -> str:
 
 @cache
 def _asset(name: str) -> str:
-    return resources.files("dgdmn.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _hash(content: str) -> str:

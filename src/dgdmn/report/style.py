@@ -1,14 +1,14 @@
-"""How each algorithm is drawn: color, marker and dash, safe for color-blind readers.
+"""How each algorithm is drawn, from assets/styles.toml, and the CSS rules that follow from it."""
 
-The colors began as those of Okabe and Ito and of Paul Tol, and were moved apart in lightness until red-blind
-and green-blind readers can tell them apart; a test checks that. No two algorithms share a marker, so color is
-never the only difference. Every color has a counterpart for dark pages.
-"""
-
+import tomllib
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from dgdmn.config.registry import stream_info
 from dgdmn.core.errors import UsageError
+
+ASSETS = Path(__file__).with_name("assets")
+HEAT_STEPS = 20  # shades of the accuracy matrix: h0 for 0 up to h20 for 1
 
 
 @dataclass(frozen=True)
@@ -21,38 +21,14 @@ class Style:
     dash: tuple[float, ...] = ()  # lengths of strokes and gaps; empty: a solid line
 
 
+_TABLE = tomllib.loads((ASSETS / "styles.toml").read_text(encoding="utf-8"))
+VARIANTS = _TABLE["variants"]
 STYLES = {
-    "nn": Style("#4a4a4a", "#bababa", "o"),
-    "dropnn": Style("#ce5687", "#cb4890", "s"),
-    "ppr": Style("#7a5200", "#e6a817", "^"),
-    "ewc": Style("#007c40", "#21a673", "D"),
-    "dgr": Style("#005da7", "#4a90df", "v"),
-    "dgdmn": Style("#d66800", "#dd6c32", "P"),
-    "dgdmn-recog": Style("#a82b66", "#dc729a", "X", (5, 2)),
-    "si": Style("#5d4d18", "#d0cb86", "<", (5, 2)),
-    "lwf": Style("#2187c6", "#88ccee", ">", (5, 2)),
-    "gem": Style("#379b9d", "#55e7aa", "p", (5, 2)),
-    "icarl": Style("#6d2562", "#ca7bc3", "h", (5, 2)),
-    "er": Style("#0a4d29", "#4aa25b", "*", (5, 2)),
-    "joint": Style("#111111", "#f2f2f2", "d", (2, 2)),
+    name: Style(color, dark, marker, tuple(dash))
+    for name, (color, dark, marker, *dash) in _TABLE["algorithms"].items()
 }
-"""By algorithm, in the order in which they are listed."""
-
-OTHER = Style("#4b5fa8", "#9db0f5", "8", (1, 2))  # for every other algorithm
-
-VARIANTS = (
-    ("o", 0.45, (4.0, 2.0)),
-    ("s", -0.5, (1.0, 1.5)),
-    ("D", 0.25, (7.0, 2.0, 1.0, 2.0)),
-    ("^", -0.3, (7.0, 2.0, 1.0, 2.0, 1.0, 2.0)),
-)
-"""Marker, shade and dash of an algorithm's variants; further ones repeat. Positive shades are lighter."""
-
-_CLASSES = ("dgr", "dgdmn", "ewc", "dropnn", "ppr", "nn", "dgdmn-recog", "lwf", "icarl", "gem")
-CLASS_STYLES = tuple(replace(STYLES[name], marker="", dash=()) for name in _CLASSES)
-"""Colors of tasks and classes in their order; further ones repeat."""
-
-HEAT_STEPS = 20  # shades of the accuracy matrix: h0 for 0 up to h20 for 1
+OTHER = STYLES.pop("other")  # for every other algorithm
+CLASS_STYLES = [replace(STYLES[name], marker="", dash=()) for name in _TABLE["classes"]]
 
 
 def style_of(algorithm: str, variant: int = 0) -> Style:
@@ -64,9 +40,8 @@ def style_of(algorithm: str, variant: int = 0) -> Style:
     style = STYLES.get(algorithm, OTHER)
     if not variant:
         return style
-    marker, share, dash = VARIANTS[(variant - 1) % len(VARIANTS)]
-    color, dark = _shade(style.color, share), _shade(style.dark, -share / 2)
-    return Style(color, dark, marker, dash)
+    marker, share, *dash = VARIANTS[(variant - 1) % len(VARIANTS)]
+    return Style(_shade(style.color, share), _shade(style.dark, -share / 2), marker, tuple(dash))
 
 
 def class_style(number: int) -> Style:
@@ -97,9 +72,8 @@ def heat_colors(step: int, *, dark: bool) -> tuple[str, str]:
 def page_colors(*, dark: bool) -> str:
     """The CSS rules that come from this table: swatches, chart colors and heat-map shades."""
     styles = {**STYLES, "": OTHER}
-    rules = [
-        f".{css_class(name)}{{--c:{(one.color, one.dark)[dark]}}}" for name, one in styles.items()
-    ]
+    colors = {name: style.dark if dark else style.color for name, style in styles.items()}
+    rules = [f".{css_class(name)}{{--c:{color}}}" for name, color in colors.items()]
     for step in range(HEAT_STEPS + 1):
         background, text = heat_colors(step, dark=dark)
         rules.append(f".h{step}{{background:{background};color:{text}}}")

@@ -1,8 +1,7 @@
 """Runs grouped by stream, setting and algorithm: means and standard errors over seeds, and curves."""
 
-import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from dgdmn.config import resolve, to_dict
 from dgdmn.core.errors import UsageError
 from dgdmn.core.text import format_mean_sem, format_option, join_names
 from dgdmn.report.load import Run
-from dgdmn.report.style import STYLES, Style, css_class, stream_title, style_of
+from dgdmn.report.style import STYLES, css_class, stream_title, style_of
 
 MOST_LINES = 50  # tasks drawn as lines of their own; of more, this many are chosen evenly
 
@@ -22,19 +21,17 @@ MOST_LINES = 50  # tasks drawn as lines of their own; of more, this many are cho
 class Group:
     """The seeds of one algorithm under one setting: a line in every chart and table."""
 
-    def __init__(
-        self, runs: Sequence[Run], shared: frozenset[str] = frozenset(), variant: int = 0
-    ) -> None:
+    def __init__(self, runs: Sequence[Run], shared: Set[str] = frozenset(), variant: int = 0):
         """`shared` parts of the setting are not in the name; `variant` decides the style."""
         self.runs, self.variant = tuple(sorted(runs, key=lambda run: run.seed)), variant
         self.first = self.runs[0]  # the lowest seed
         self.ended = tuple(run for run in self.runs if run.complete)
         self.algorithm, self.title = self.first.algorithm, self.first.info.title
-        self.setting = ", ".join(setting(self.first))
-        different = ", ".join(part for part in setting(self.first) if part not in shared)
+        parts = setting(self.first)
+        self.setting = ", ".join(parts)
+        different = ", ".join(part for part in parts if part not in shared)
         self.name = f"{self.title} ({different})" if different else self.title
-        self.style: Style = style_of(self.algorithm, variant)
-        self.css = css_class(self.algorithm)
+        self.style, self.css = style_of(self.algorithm, variant), css_class(self.algorithm)
 
     def values(self, number: str) -> list[float]:
         """The finite values of a number over the runs that ended."""
@@ -58,11 +55,12 @@ class Stream:
 
     def __init__(self, name: str, runs: Sequence[Run]) -> None:
         self.name, self.title = name, stream_title(name)
-        self.shared = frozenset.intersection(*(frozenset(setting(run)) for run in runs))
-        found: dict[str, list[Run]] = {}
-        for run in sorted(runs, key=lambda run: (len(setting(run)), setting(run), _rank(run))):
+        settings = {run: setting(run) for run in runs}
+        self.shared = frozenset.intersection(*map(frozenset, settings.values()))
+        found: dict[object, list[Run]] = {}
+        for run in sorted(runs, key=lambda run: (len(settings[run]), settings[run], _rank(run))):
             # Tasks too: two streams of one name with different tasks share no axes.
-            found.setdefault(json.dumps([setting(run), run.algorithm, run.tasks]), []).append(run)
+            found.setdefault((settings[run], run.algorithm, run.tasks), []).append(run)
         self.groups: list[Group] = []
         for group in found.values():
             variant = sum(one.algorithm == group[0].algorithm for one in self.groups)
@@ -75,8 +73,7 @@ class Stream:
 
 
 def _rank(run: Run) -> tuple[int, str]:
-    known = list(STYLES)
-    return (known.index(run.algorithm) if run.algorithm in STYLES else len(known), run.algorithm)
+    return [*STYLES, run.algorithm].index(run.algorithm), run.algorithm
 
 
 def group_runs(runs: Sequence[Run]) -> list[Stream]:
@@ -87,10 +84,8 @@ def group_runs(runs: Sequence[Run]) -> list[Stream]:
 
 def setting(run: Run) -> tuple[str, ...]:
     """How a run was made, in words: preset, changed options, repeated tasks, evaluation."""
-    parts = [f"preset {run.preset}"]
-    parts += [
-        f"{name} {format_option(value)}" for name, value in sorted(changed_options(run).items())
-    ]
+    changes = sorted(changed_options(run).items())
+    parts = [f"preset {run.preset}", *(f"{k} {format_option(value)}" for k, value in changes)]
     parts += [f"tasks {join_names(run.revise)} revised"] if run.revise else []
     parts += ["all tasks together"] if run.together else []
     parts += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
@@ -111,7 +106,6 @@ def changed_options(run: Run) -> dict[str, Any]:
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """The finite values."""
     return [value for value in values if math.isfinite(value)]
 
 
@@ -139,8 +133,7 @@ class TaskCurve:
 
 def task_curves(group: Group, *, ltm: bool = False) -> tuple[TaskCurve, ...]:
     """Accuracy on each task after each task, the mean over seeds; `ltm`: of the long-term memory alone."""
-    found = [(run, run.accuracy_ltm if ltm else run.accuracy) for run in group.runs]
-    known = [(run, matrix) for run, matrix in found if matrix is not None and len(matrix)]
+    known = _matrices(group, ltm)
     if not known:
         return ()
     longest = max((run for run, _ in known), key=lambda run: len(run.accuracy))
@@ -156,18 +149,16 @@ def task_curves(group: Group, *, ltm: bool = False) -> tuple[TaskCurve, ...]:
 
 def has_ltm_curves(group: Group) -> bool:
     """Whether the long-term memory alone ever predicts differently from the whole memory."""
-    return any(
-        run.accuracy_ltm is not None
-        and not np.array_equal(run.accuracy, run.accuracy_ltm, equal_nan=True)
-        for run in group.runs
-    )
+    pairs = [(run.accuracy, run.accuracy_ltm) for run in group.runs if run.accuracy_ltm is not None]
+    return not all(np.array_equal(whole, ltm, equal_nan=True) for whole, ltm in pairs)
 
 
 def average_curves(group: Group, *, last: int = 0, ltm: bool = False) -> list[NDArray[np.float64]]:
     """For each seed, mean accuracy on the tasks seen after each task, or on the `last` tasks seen."""
+    known = _matrices(group, ltm)
+    return [metrics.last_k(rows, last or len(run.tasks), run.columns) for run, rows in known]
+
+
+def _matrices(group: Group, ltm: bool) -> list[tuple[Run, NDArray[np.float64]]]:
     found = [(run, run.accuracy_ltm if ltm else run.accuracy) for run in group.runs]
-    return [
-        metrics.last_k(matrix, last or len(run.tasks), run.columns)
-        for run, matrix in found
-        if matrix is not None and len(matrix)
-    ]
+    return [(run, matrix) for run, matrix in found if matrix is not None and len(matrix)]

@@ -1,6 +1,6 @@
 """The sections of the page: each module turns the runs of a stream into the data of one template."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dgdmn.core.text import format_ratio
@@ -30,13 +30,12 @@ def _cell(value: float, panel: Panel) -> str:
 
 
 def compare(
-    groups: Iterable[Group], panels: Sequence[Panel], where: str, *, wide: bool = False
+    groups: Iterable[Group], panels: Iterable[Panel], where: str, wide: bool = False
 ) -> Data:
     """Charts of the panels that have lines, and legend buttons for the groups that appear in them."""
-    shown = [panel for panel in panels if panel.lines]
-    keys = {line.key for panel in shown for line in panel.lines}
+    keys = {line.key for panel in panels for line in panel.lines}
     legend = [(group.name, group.style) for group in groups if group.name in keys]
-    views = [view(panel, where, wide=wide) for panel in shown]
+    views = [view(panel, where, wide=wide) for panel in panels if panel.lines]
     return {"legend": legend, "views": views, "wide": wide}
 
 
@@ -45,9 +44,12 @@ def group_line(group: Group, x: Sequence[float], y: Sequence[float]) -> Line:
     return Line(group.name, x, y, group.style, key=group.name)
 
 
-def step_line(group: Group, seeds: Sequence[dict[int, float]]) -> Line:
-    """The line of a group from values by step, the mean over seeds; unknown steps are left out."""
-    steps = sorted({step for one in seeds for step in one})
-    values = {step: mean([one[step] for one in seeds if step in one]) for step in steps}
-    known = {step: value for step, value in values.items() if value == value}
-    return group_line(group, list(known), list(known.values()))
+def step_lines(groups: Mapping[Group, Sequence[Mapping[int, float]]]) -> list[Line]:
+    """Lines from the values by step of each seed: means over seeds, without unknown steps."""
+    lines = []
+    for group, seeds in groups.items():
+        steps = sorted({step for one in seeds for step in one})
+        values = {step: mean([one[step] for one in seeds if step in one]) for step in steps}
+        known = {step: value for step, value in values.items() if value == value}
+        lines += [group_line(group, list(known), list(known.values()))] if known else []
+    return lines

@@ -9,7 +9,7 @@ from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import Stream
 
-NESTED = ("options", "versions", "machine")
+NESTED = {"options": "", "versions": "versions.", "machine": "machine."}  # prefixes of their names
 OMITTED = {"changes", "note", "key", *NESTED}
 
 
@@ -20,16 +20,13 @@ def configuration(stream: Stream) -> Data:
     values = {name: [one.get(name, MISSING) for one in flat.values()] for name in names}
     different = [name for name in names if len(set(values[name])) > 1]
     notes = dict.fromkeys(printable(run.record.config.get("note")) for run in flat)
+    rows = [[shorten(one.get(k, MISSING), 40) for k in different] for one in flat.values()]
+    shared = [name for name in names if name not in different]
     return {
         "commands": [(run.name, run_command(run)) for run in flat],
         "different": different,
-        "rows": [
-            (run.name, [shorten(one.get(name, MISSING), 40) for name in different])
-            for run, one in flat.items()
-        ],
-        "shared": [
-            (name, shorten(values[name][0], 200)) for name in names if name not in different
-        ],
+        "rows": [(run.name, row) for run, row in zip(flat, rows, strict=True)],
+        "shared": [(name, shorten(values[name][0], 200)) for name in shared],
         "notes": [note for note in notes if note],
     }
 
@@ -38,9 +35,8 @@ def _flatten(run: Run) -> dict[str, str]:
     """config.json as text, with nested objects in one level."""
     config = run.record.config
     flat = {name: value for name, value in config.items() if name not in OMITTED}
-    for section in NESTED:
+    for section, prefix in NESTED.items():
         inner = config.get(section)
-        prefix = "" if section == "options" else f"{section}."
         flat |= {f"{prefix}{k}": v for k, v in inner.items()} if isinstance(inner, dict) else {}
     return {printable(name): _text(value) for name, value in flat.items()}
 

@@ -8,14 +8,13 @@ from itertools import accumulate
 from dgdmn.core.text import MISSING, count_noun, format_ratio, shorten
 from dgdmn.report.charts import Line, Panel
 from dgdmn.report.load import PHASES
-from dgdmn.report.sections import Data, compare, group_line, step_line, view
+from dgdmn.report.sections import Data, compare, group_line, step_lines, view
 from dgdmn.report.style import HEAT_STEPS, Style, class_style
 from dgdmn.report.table import (
     Group,
     Stream,
     average_curves,
     has_ltm_curves,
-    mean,
     mean_curve,
     task_curves,
 )
@@ -57,10 +56,8 @@ def average_panel(groups: Sequence[Group], *, last: int = 0, ltm: bool = False) 
             y = mean_curve(average_curves(group, last=last, ltm=True))
             style = Style(group.style.color, group.style.dark, "", (1, 1.5))
             lines.append(Line(f"{group.name}, LTM alone", range(1, len(y) + 1), y, style))
-    which = (
-        f"Accuracy on the last {last} tasks seen" if last else "Average accuracy on the tasks seen"
-    )
-    return Panel(which, lines)
+    part = f"Accuracy on the last {last}" if last else "Average accuracy on the"
+    return Panel(f"{part} tasks seen", lines)
 
 
 def task_panel(group: Group, *, ltm: bool = False) -> Panel:
@@ -103,7 +100,7 @@ def cost_section(stream: Stream) -> Data:
     seconds = {}
     for group in stream.groups:
         spent = [run.timeline.seconds for run in group.ended or group.runs]
-        seconds[group] = [mean([one[phase] for one in spent]) for phase in PHASES]
+        seconds[group] = mean_curve([[one[phase] for phase in PHASES] for one in spent])
     longest = max((sum(one) for one in seconds.values()), default=0.0) or 1.0
     lines = []
     for group, parts in seconds.items():
@@ -127,17 +124,13 @@ def time_panel(stream: Stream) -> Panel:
 
 def replay_panel(stream: Stream) -> Panel:
     """Samples that each consolidation trains on, against N_max."""
-    lines = []
+    sizes = {}
     for group in stream.sequential:
         seeds = [run.timeline.replays for run in group.runs]
-        line = step_line(
-            group, [{r.step: float(r.new + r.generated) for r in one} for one in seeds]
-        )
-        lines += [line] if len(line.x) else []
-    sizes = [run.options.get("n_max") for run in stream.runs]
-    limits = {float(size) for size in sizes if isinstance(size, int | float) and 0 < size < 1e18}
+        sizes[group] = [{one.step: one.new + one.generated for one in replays} for replays in seeds]
+    lines, n_max = step_lines(sizes), [run.options.get("n_max") for run in stream.runs]
+    limits = {float(n) for n in n_max if isinstance(n, int | float) and 0 < n < 1e18}
     level = (limits.pop(), "N_max") if len(limits) == 1 else None
     highest = max([level[0] if level else 1.0, *(y for line in lines for y in line.y)])
     panel = Panel("Samples each consolidation trains on", lines, y_label="samples", level=level)
-    across = (1.0, float(max(stream.n_tasks, 2)))
-    return replace(panel, x_range=across, y_range=(0, 1.05 * highest))
+    return replace(panel, x_range=(1, max(stream.n_tasks, 2)), y_range=(0, 1.05 * highest))

@@ -12,7 +12,7 @@ from dgdmn.report.artifacts import Dreams, Latents, Resilience, dream_quality, e
 from dgdmn.report.charts import Array, Line, Panel, scatter_svg
 from dgdmn.report.images import picture
 from dgdmn.report.load import Run
-from dgdmn.report.sections import Data, compare, group_line, step_line
+from dgdmn.report.sections import Data, compare, group_line, step_lines
 from dgdmn.report.style import class_style
 from dgdmn.report.table import Group, Stream, mean_curve
 
@@ -25,8 +25,9 @@ CORRUPTIONS = {"noise": "Gaussian noise, standard deviation", "occlusion": "occl
 def dream_section(stream: Stream, tiles: int) -> Data:
     """The dreams of each group's lowest seed, and charts of their quality; empty if there are none."""
     books = [_book(group.first, tiles) for group in stream.groups]
-    kinds = ("sleeps", "image", "quality", "notes")
-    shown = [book for book in books if any(book[kind] for kind in kinds)]
+    shown = [
+        book for book in books if any(book[k] for k in ("sleeps", "image", "quality", "notes"))
+    ]
     return {"books": shown, "quality": _quality_charts(stream)} if shown else {}
 
 
@@ -46,18 +47,14 @@ def _book(run: Run, tiles: int) -> Data:
         chosen = _evenly(len(shown[0]), 20)
         alt = f"Test samples above, their reconstructions below, {run.name}"
         image = picture([images[chosen] for images in shown], len(chosen), alt)
+    sleeps = [(at, picture(rows, each, f"Dreams {at}, {run.name}")) for at, rows in blocks]
     counts = {replay.step: replay.per_class for replay in run.timeline.replays}
-    return {
-        "name": run.name,
-        "labels": labels,
-        "sleeps": [(at, picture(rows, each, f"Dreams {at}, {run.name}")) for at, rows in blocks],
-        "image": image,
-        "quality": [
-            (f"task {step}", *map(format_percent, pair), _rarest(run, counts.get(step, ())))
-            for step, pair in dream_quality(run, dreams).items()
-        ],
-        "notes": notes + more,
-    }
+    quality = [
+        (f"task {step}", *map(format_percent, pair), _rarest(run, counts.get(step, ())))
+        for step, pair in dream_quality(run, dreams).items()
+    ]
+    book = {"name": run.name, "labels": labels, "sleeps": sleeps, "image": image}
+    return book | {"quality": quality, "notes": notes + more}
 
 
 def dream_blocks(
@@ -70,10 +67,9 @@ def dream_blocks(
         return [], []
     most = max(2, min(most_sleeps, tiles // (2 * len(rows))))
     chosen = [kept[i] for i in _evenly(len(kept), most)]
-    blocks = [
-        (f"after task {one.step}", [one.x[one.tasks == row] for row in rows]) for one in chosen
-    ]
-    return [shorten([*run.tasks, "other"][row], 18) for row in rows], blocks
+    names = [shorten([*run.tasks, "other"][row], 18) for row in rows]
+    images = [[one.x[one.tasks == row] for row in rows] for one in chosen]
+    return names, [(f"after task {c.step}", x) for c, x in zip(chosen, images, strict=True)]
 
 
 def _evenly(n: int, most: int) -> list[int]:
@@ -91,20 +87,16 @@ def _rarest(run: Run, counts: Sequence[int]) -> str:
 def _quality_charts(stream: Stream) -> Data:
     """Label purity and class balance after each sleep, the mean over seeds."""
     groups = [group for group in stream.groups if not group.first.together]
-    known = [
-        [dream_quality(run, artifacts.read_dreams(run)[0]) for run in group.runs]
-        for group in groups
+    purity, balance = dict[Group, list[dict[int, float]]](), dict[Group, list[dict[int, float]]]()
+    for group in groups:
+        seeds = [dream_quality(run, artifacts.read_dreams(run)[0]) for run in group.runs]
+        purity[group] = [{step: pair[0] for step, pair in one.items()} for one in seeds]
+        balance[group] = [{step: pair[1] for step, pair in one.items()} for one in seeds]
+    across = (1, max(stream.n_tasks, 2))
+    panels = [
+        Panel("Label purity of replay", step_lines(purity), y_label="purity", x_range=across),
+        Panel("Class balance of replay", step_lines(balance), y_label="balance", x_range=across),
     ]
-    panels = []
-    for index, label in enumerate(("purity", "balance")):
-        seeds = [
-            [{step: pair[index] for step, pair in one.items()} for one in all_] for all_ in known
-        ]
-        found = [step_line(group, one) for group, one in zip(groups, seeds, strict=True)]
-        title = ("Label purity of replay", "Class balance of replay")[index]
-        across = (1.0, float(max(stream.n_tasks, 2)))
-        lines = [line for line in found if len(line.x)]
-        panels.append(Panel(title, lines, y_label=label, x_range=across))
     return compare(groups, panels, stream.title)
 
 
@@ -127,21 +119,17 @@ def group_latents(stream: Stream) -> tuple[list[tuple[Group, Latents]], list[str
     """The latents of each group's lowest seed, and notes; groups of one algorithm are neighbors."""
     groups = sorted(stream.groups, key=lambda group: (group.algorithm, group.first.together))
     read = [(group, *artifacts.read_latents(group.first)) for group in groups]
-    notes = [f"{group.first.name}: {problem}" for group, _, all_ in read for problem in all_]
+    notes = [f"{group.first.name}: {note}" for group, _, more in read for note in more]
     return [(group, latents) for group, latents, _ in read if latents], notes
 
 
 def group_resilience(stream: Stream) -> tuple[list[tuple[Group, list[Resilience]]], list[str]]:
     """The resilience of all seeds of each group, and notes."""
-    read = [
-        (group, run, *artifacts.read_resilience(run))
-        for group in stream.groups
-        for run in group.runs
-    ]
-    notes = [f"{run.name}: {problem}" for _, run, _, all_ in read for problem in all_]
-    found = [
-        (group, [one for g, _, one, _ in read if g is group and one]) for group in stream.groups
-    ]
+    found, notes = [], list[str]()
+    for group in stream.groups:
+        read = [(run, *artifacts.read_resilience(run)) for run in group.runs]
+        notes += [f"{run.name}: {note}" for run, _, more in read for note in more]
+        found.append((group, [one for _, one, _ in read if one]))
     return [(group, known) for group, known in found if known], notes
 
 
@@ -151,11 +139,10 @@ def resilience_panels(known: Sequence[tuple[Group, list[Resilience]]]) -> list[P
     for kind, label in CORRUPTIONS.items():
         lines = []
         for group, found in known:
-            if x := getattr(found[0], kind):
-                same = [
-                    getattr(one, f"{kind}_accuracy") for one in found if getattr(one, kind) == x
-                ]
-                lines.append(group_line(group, x, mean_curve(same)))
+            curves = [(getattr(one, kind), getattr(one, f"{kind}_accuracy")) for one in found]
+            x = curves[0][0]
+            y = mean_curve([accuracy for levels, accuracy in curves if levels == x])
+            lines += [group_line(group, x, y)] if x else []
         panels += [Panel(kind.capitalize(), lines, label)] if lines else []
     return panels
 
@@ -170,10 +157,8 @@ def recognition_panels(stream: Stream) -> list[Panel]:
         if not known:
             continue
         steps, gamma = range(1, len(events) + 1), run.options.get("gamma")
-        lines = [
-            Line(shorten(task, 16), steps, loss, class_style(i))
-            for i, (task, loss) in enumerate(zip(run.tasks, losses, strict=True))
-        ]
+        named = enumerate(zip(run.tasks, losses, strict=True))
+        lines = [Line(shorten(k, 16), steps, loss, class_style(i)) for i, (k, loss) in named]
         level = (gamma, "γ") if isinstance(gamma, int | float) and abs(gamma) < 1e18 else None
         # With recognition by density a loss may be negative, which has no logarithm.
         scale: Data = {"y_label": "recognition loss", "y_range": None, "log": min(known) > 0}

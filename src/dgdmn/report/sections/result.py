@@ -8,7 +8,7 @@ import numpy as np
 from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_percent, format_ratio
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
-from dgdmn.report.table import Group, Stream, changed_options, finite, mean
+from dgdmn.report.table import Group, Stream, changed_options, mean
 
 Bound = tuple[float, str]  # a floor or a ceiling, and its source
 
@@ -62,7 +62,6 @@ def _fits(candidate: Run, run: Run, category: str) -> bool:
 
 
 def _prior_predicts(run: Run) -> bool:
-    """Whether a latent prior predicts beside the learner."""
     return run.info.generative and run.options.get("predict_with") == "learner+prior"
 
 
@@ -81,10 +80,8 @@ def judge(group: Group, floor: float, ceiling: float) -> str:
     if group.first.together:
         return "All tasks were learned at once: what the memory can hold without a sequence."
     if _knows_only_last(group):
-        return (
-            f"The class-incremental floor (1/{n}), as expected: a network trained in sequence"
-            " forgets all but the last task."
-        )
+        floor_is = f"The class-incremental floor (1/{n}), as expected"
+        return f"{floor_is}: a network trained in sequence forgets all but the last task."
     if learned < 0.6 * ceiling:
         right_after = format_ratio(learned, 2)
         return f"It hardly learns ({right_after} right after a task), so BWT looks too good."
@@ -103,7 +100,6 @@ def judge(group: Group, floor: float, ceiling: float) -> str:
 
 
 def _knows_only_last(group: Group) -> bool:
-    """Whether the last task is known and the others are not."""
     rows = [(run.accuracy[-1], run.columns[-1]) for run in group.ended if len(run.tasks) > 1]
     last = [row[column] for row, column in rows]
     others = [np.delete(row, column).mean() for row, column in rows]
@@ -138,7 +134,7 @@ def _ablation(group: Group, pairs: Sequence[tuple[Run, Run]]) -> Data:
     option, value = next(iter(run.changes.items()))
     how = ["all tasks together"] if run.together else []
     how += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
-    differences = finite(changed.acc - unchanged.acc for changed, unchanged in pairs)
+    differences = [changed.acc - unchanged.acc for changed, unchanged in pairs]
     # Times of two machines cannot be compared.
     timed = [pair for pair in pairs if pair[0].machine == pair[1].machine]
     return {
@@ -146,8 +142,8 @@ def _ablation(group: Group, pairs: Sequence[tuple[Run, Run]]) -> Data:
         "css": group.css,
         "option": option,
         "change": f"{format_option(base.options.get(option))} → {format_option(value)}",
-        "acc": format_mean_sem(finite(changed.acc for changed, _ in pairs)),
-        "bwt": format_mean_sem(finite(changed.bwt for changed, _ in pairs)),
+        "acc": format_mean_sem([changed.acc for changed, _ in pairs]),
+        "bwt": format_mean_sem([changed.bwt for changed, _ in pairs]),
         "difference": format_difference(differences),
         "loss": loss if math.isfinite(loss := mean(differences)) else math.inf,
         "seconds": [mean([pair[i].number("trained_seconds") for pair in timed]) for i in (1, 0)],
