@@ -1,14 +1,13 @@
 """`python -m reproduction TARGET …`: run what is missing, collect it, draw the figures, write the pages."""
 
-from __future__ import annotations
-
-import argparse
 import math
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 
+from dgdmn.cli.app import run_command
+from dgdmn.cli.options import Verb, parse
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.text import count_noun
 from dgdmn.report.load import load_runs
@@ -18,12 +17,27 @@ from reproduction.page import write_pages
 from reproduction.results import Results, collect, load_results, mean
 from reproduction.targets import TARGETS, Target, select, unique
 
+Collected = tuple[set[str], list[Failure]]  # keys of runs, and what failed
+Source = tuple[Results, Results]  # collected runs, and run directories
+ARGUMENTS = """
+TARGET NAME*         names from --list, or all
+--list               list targets with their runs, done and missing
+--draw-only          run nothing: collect, draw, write the pages
+--no-figures         draw nothing
+--pdf                write each figure as PDF too
+--seeds N=0          seeds of each run; 0: its default
+--jobs N=0           runs at a time; 0: one per core
+--out PATH=runs      run directories
+--results PATH=results  collected runs
+"""
+
 
 def main(words: Sequence[str]) -> int:
     """Parse, run, collect, draw and write; returns the exit code."""
-    args = _parse(words)
-    everything = not args.targets and (args.list or args.draw_only)
-    targets = select(["all"] if everything else args.targets)
+    summary = "run what is missing, collect it, draw the figures, write the pages"
+    args = parse("python -m reproduction", Verb("", summary, ARGUMENTS), words)
+    everything = not args.target and (args.list or args.draw_only)
+    targets = select(["all"] if everything else args.target)
     if args.list:
         _list(targets, args)
         return 0
@@ -34,36 +48,13 @@ def main(words: Sequence[str]) -> int:
     new, refused = _collect(directories, targets, args.results)
     results, unusable = load_results(args.results)
     failures += problems + refused + [_failure("results", line) for line in unusable]
-    drawn = 0 if args.no_figures else _draw(targets, new, results, directories, args)
+    drawn = 0 if args.no_figures else _draw(targets, new, (results, directories), args)
     pages = write_pages(results, args.results)
-    sys.stdout.write(
-        f"{count_noun(len(new), 'run')} collected, {count_noun(drawn, 'figure')} drawn, "
-        f"{count_noun(len(pages), 'page')} changed\n"
-    )
+    done = f"{count_noun(len(new), 'run')} collected, {count_noun(drawn, 'figure')} drawn"
+    print(f"{done}, {count_noun(len(pages), 'page')} changed")
     for failure in failures:
-        sys.stderr.write(f"reproduction: {failure.run}: {failure.message}\n")
+        print(f"reproduction: {failure.run}: {failure.message}", file=sys.stderr)
     return 0 if not failures else 2 if all(failure.usage for failure in failures) else 1
-
-
-def _parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m reproduction", description=__doc__)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="names from --list, or all")
-    flag = partial(parser.add_argument, action="store_true")
-    flag("--list", help="list targets with their runs, done and missing")
-    flag("--draw-only", help="run nothing: collect, draw, write the pages")
-    flag("--no-figures", help="draw nothing")
-    flag("--pdf", help="write each figure as PDF too")
-    parser.add_argument("--seeds", type=int, default=0, help="seeds of each run; 0: its default")
-    parser.add_argument("--jobs", type=int, default=0, help="runs at a time; 0: one per core")
-    parser.add_argument("--out", type=Path, default=Path("runs"), help="run directories [runs]")
-    parser.add_argument(
-        "--results", type=Path, default=Path("results"), help="collected runs [results]"
-    )
-    args = parser.parse_args(words)
-    for name in ("seeds", "jobs"):
-        if getattr(args, name) < 0:
-            raise UsageError(f"--{name} is {getattr(args, name)}; it must be at least 0")
-    return args
 
 
 def _failure(name: str, message: str) -> Failure:
@@ -81,27 +72,25 @@ def missing_runs(
     targets: Iterable[Target], seeds: int, directories: Results, results: Results
 ) -> list[RunSpec]:
     """Runs that are neither in `out` nor collected; images need the run directory itself."""
-    return unique(
-        spec
-        for target in targets
-        for spec in target.specs(seeds)
-        if spec.key not in directories.by_key
-        and (target.artifacts or spec.key not in results.by_key)
-    )
+    missing = list[RunSpec]()
+    for target in targets:
+        done = directories.by_key.keys() | (() if target.artifacts else results.by_key.keys())
+        missing += [spec for spec in target.specs(seeds) if spec.key not in done]
+    return unique(missing)
 
 
-def _list(targets: Sequence[Target], args: argparse.Namespace) -> None:
+def _list(targets: Sequence[Target], args: Namespace) -> None:
     """Print each target with the number of its runs, done and missing."""
     found = _load_directories(args.out)[0], load_results(args.results)[0]
-    sys.stdout.write(f"{'target':23}  runs  done  missing\n")
+    print(f"{'target':23}  runs  done  missing")
     rows = [(target.name, [target], target.title) for target in targets]
     for name, group, text in [*rows, ("all", list(targets), "each run once")]:
         runs = len(unique(spec for target in group for spec in target.specs(args.seeds)))
         missing = len(missing_runs(group, args.seeds, *found))
-        sys.stdout.write(f"{name:23}  {runs:4}  {runs - missing:4}  {missing:7}  {text}\n")
+        print(f"{name:23}  {runs:4}  {runs - missing:4}  {missing:7}  {text}")
 
 
-def _run(targets: Sequence[Target], args: argparse.Namespace) -> list[Failure]:
+def _run(targets: Sequence[Target], args: Namespace) -> list[Failure]:
     """Do the missing runs, the longest first. The same command continues after a kill."""
     from dgdmn.cli.progress import show_progress
     from dgdmn.runs.environment import available_cores
@@ -124,19 +113,15 @@ def _run(targets: Sequence[Target], args: argparse.Namespace) -> list[Failure]:
     jobs = args.jobs or available_cores()
     specs.sort(key=seconds, reverse=True)
     with show_progress({spec.name: args.out / spec.name for spec in specs}, jobs) as update:
-        return failures + run_all(
-            specs, args.out, jobs, lambda ended: update({f.run for f in ended})
-        )
+        done = run_all(specs, args.out, jobs, lambda ended: update({one.run for one in ended}))
+    return failures + done
 
 
-def _collect(
-    directories: Results, targets: Iterable[Target], place: Path
-) -> tuple[set[str], list[Failure]]:
+def _collect(directories: Results, targets: Iterable[Target], place: Path) -> Collected:
     """Collect the finished runs of these targets, with any seed; returns their keys."""
     keys, failures = set(), []
-    for run in {
-        run for target in targets for spec in target.runs for run in directories.find(spec)
-    }:
+    specs = [spec for target in targets for spec in target.runs]
+    for run in {run for spec in specs for run in directories.find(spec)}:
         try:
             collect(run, place)
             keys.add(run.key)
@@ -145,22 +130,16 @@ def _collect(
     return keys, failures
 
 
-def _draw(
-    targets: Sequence[Target],
-    new: set[str],
-    results: Results,
-    directories: Results,
-    args: argparse.Namespace,
-) -> int:
+def _draw(targets: Sequence[Target], new: set[str], source: Source, args: Namespace) -> int:
     """Draw these targets, and every other one that shows a run collected now."""
     from dgdmn.report.charts import save_figure
     from reproduction import figures
 
     drawn, formats = 0, ("svg", "pdf") if args.pdf else ("svg",)
     for target in TARGETS.values():
-        shown = {run.key for spec in target.runs for run in results.find(spec)}
+        shown = {run.key for spec in target.runs for run in source[0].find(spec)}
         if target.figures and (target in targets or new & shown):
-            request = figures.Request(target.runs, results, directories)
+            request = figures.Request(target.runs, *source)
             for suffix, figure in getattr(figures, target.figures)(request):
                 save_figure(figure, args.results / "figures" / f"{target.name}{suffix}", formats)
                 drawn += 1
@@ -168,10 +147,4 @@ def _draw(
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except DgdmnError as error:
-        sys.stderr.write(f"reproduction: {error}\n")
-        sys.exit(2 if isinstance(error, UsageError) else 1)
-    except KeyboardInterrupt:
-        sys.exit("interrupted; finished work is saved, and the same command continues it")
+    run_command("reproduction", main, sys.argv[1:])

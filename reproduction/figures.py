@@ -4,8 +4,6 @@ A figure is drawn from collected results. Images and latents are not collected, 
 restored digits need the run directories; without them the committed files stay as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -77,14 +75,10 @@ def average(request: Request) -> Drawing:
     for spec, group in request.groups():
         if not spec.together:
             streams.setdefault(spec.stream, []).append((spec, group))
-    panels = [
-        Panel(
-            stream_info(name).title,
-            _averages(groups, f"{name}_average"),
-            y_label="average accuracy",
-        )
-        for name, groups in streams.items()
-    ]
+    panels = []
+    for name, groups in streams.items():
+        lines = _averages(groups, f"{name}_average")
+        panels.append(Panel(stream_info(name).title, lines, y_label="average accuracy"))
     if panels:
         yield "", line_chart(panels, columns=2, size=WIDE)
 
@@ -125,10 +119,8 @@ def _averages(groups: Groups, curve: str, last: int = 0) -> list[Line]:
 def _dots(published: dict[str, list[float]], groups: Groups) -> list[Line]:
     """The paper's values of the algorithms that are drawn with the preset `paper`."""
     names = {spec.algorithm for spec, _ in groups if variant(spec) == PLAIN} & published.keys()
-    return [
-        Line("paper", published["x"], published[name], style_of(name), dots=True)
-        for name in sorted(names)
-    ]
+    x = published.get("x", [])
+    return [Line("paper", x, published[name], style_of(name), dots=True) for name in sorted(names)]
 
 
 def _styles(groups: Groups) -> list[Style]:

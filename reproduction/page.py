@@ -5,8 +5,6 @@ whole section of a target. Prose about particular runs is in results/notes/<targ
 measures too, so that it follows the results.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -23,7 +21,6 @@ from reproduction.targets import TARGETS, Target, parse_run
 
 TEMPLATES = Path(__file__).with_name("pages")
 PAGE = "REPRODUCIBILITY.md"
-README_TABLE = Path(__file__).with_name("readme_table.md")
 README_PART = re.compile(r"(<!-- results:.*?-->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 
@@ -39,15 +36,15 @@ def write_pages(results: Results, directory: Path) -> list[Path]:
 
 def render_pages(results: Results, directory: Path) -> dict[Path, str]:
     """The text of every page by its path; README.md too if it has a place for the table."""
-    pages = {}
+    pages, renderer = {}, Renderer(results, directory)
     for template in sorted(TEMPLATES.glob("*.md")):
         path = directory.parent / PAGE if template.name == PAGE else directory / template.name
-        text = Renderer(results, directory).render(template.read_text(encoding="utf-8"))
+        text = renderer.render(template.read_text("utf-8"))
         pages[path] = text if path.parent != directory else _relative_links(text, directory.name)
     readme = directory.parent / "README.md"
     if readme.exists():
         text = readme.read_text(encoding="utf-8")
-        table = Renderer(results, directory).render(README_TABLE.read_text(encoding="utf-8"))
+        table = renderer.render((TEMPLATES.parent / "readme_table.md").read_text("utf-8"))
         pages[readme] = README_PART.sub(lambda found: f"{found[1]}{table}{found[2]}", text)
     return pages
 
@@ -66,7 +63,6 @@ class Renderer:
     directory: Path
 
     def render(self, text: str) -> str:
-        """The text with every directive replaced."""
         text = re.sub(r"\{\{(.+?)\}\}", lambda found: self._replace(found[1]), text)
         return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
@@ -111,7 +107,6 @@ class Renderer:
         return tables.markdown(["goal", "ours", ""], rows)
 
     def section(self, target: Target) -> str:
-        """Everything about a target."""
         found = sum(len(self.results.find(spec)) for spec in target.runs)
         missing = f", {n} not run yet" if (n := len(self._missing(target))) else ""
         status = f"`python -m reproduction {target.name}`: {count_noun(found, 'run')}{missing}."
@@ -119,26 +114,20 @@ class Renderer:
         return tables.join(head, self.table(target), self.note(target.name), self.figures(target))
 
     def table(self, target: Target) -> str:
-        """Its table."""
         if target.table in ("acc", "bwt"):
             return tables.metric_table(self.results, target.runs, target.table)
         make = getattr(tables, f"{target.table}_table", lambda *_: "")
         return str(make(self.results, target.runs))
 
     def missed(self, target: Target) -> str:
-        """The tasks that its runs did not learn."""
         return tables.missed_table(self.results, target.runs)
 
     def figures(self, target: Target) -> str:
-        """Links to its figures."""
-        names = sorted(
-            path.stem for path in (self.directory / "figures").glob(f"{target.name}*.svg")
-        )
+        place = self.directory / "figures"
+        names = sorted(path.stem for path in place.glob(f"{target.name}*.svg"))
         if target.figures and not names:
-            needs = (
-                f": it needs {', '.join(target.artifacts)} of the runs" if target.artifacts else ""
-            )
-            return f"Not drawn yet{needs}."
+            needs = f": it needs {', '.join(target.artifacts)} of the runs"
+            return f"Not drawn yet{needs if target.artifacts else ''}."
         return "\n\n".join(f"![{name}]({self.directory.name}/figures/{name}.svg)" for name in names)
 
     def note(self, name: str) -> str:

@@ -1,7 +1,5 @@
 """Collected runs: a few kilobytes of each finished run, loaded once and found by run key."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -62,16 +60,13 @@ def load_results(directory: Path) -> tuple[Results, list[str]]:
 
 
 def finite(numbers: Iterable[float]) -> list[float]:
-    """The numbers that are known."""
+    """The numbers that are not NaN."""
     return [number for number in numbers if math.isfinite(number)]
 
 
 def mean(numbers: Sequence[float]) -> float:
     """Their mean, NaN of none."""
     return fmean(numbers) if numbers else math.nan
-
-
-# Measures of one run
 
 
 def average_curve(run: Run, last: int) -> list[float]:
@@ -144,9 +139,6 @@ def training_times(*groups: Sequence[Run]) -> Times:
     return Times(walls, "other machines")
 
 
-# Collecting
-
-
 def collect(run: Run, directory: Path) -> Path:
     """Copy the small files of a finished run and summarize its events and artifacts in extra.json."""
     place, summary = directory / run.name, summarize(run)
@@ -155,16 +147,14 @@ def collect(run: Run, directory: Path) -> Path:
         return place  # collected before, from a directory that still had its artifacts
     with os_errors("write", place):
         place.mkdir(parents=True, exist_ok=True)
-        (place / COPIED[-1]).unlink(
-            missing_ok=True
-        )  # a kill from here on leaves no result, not a mixture
+        # A kill from here on leaves no result, not a mixture.
+        (place / COPIED[-1]).unlink(missing_ok=True)
     write_atomic(place / EXTRA, json_bytes(summary, indent=1))
-    for name in COPIED:
-        source = run.directory / name
+    for source in (run.directory / name for name in COPIED):
         if source.exists():
             with os_errors("read", source):
                 content = source.read_bytes()
-            write_atomic(place / name, content)
+            write_atomic(place / source.name, content)
     return place
 
 
@@ -174,14 +164,12 @@ def summarize(run: Run) -> dict[str, Any]:
         return dict(run.extra)
     resilience = run.record.artifact("resilience") if "resilience" in run.artifacts else {}
     names = dict.fromkeys(name for pair in CURVES.values() for name in pair)
+    quality = dream_quality(run, read_dreams(run)[0])
     return {
         "trained": [round(seconds, 3) for seconds in run.timeline.trained],
         "sleeps": list(run.timeline.sleeps),
         "phases": {name: round(seconds, 3) for name, seconds in run.timeline.seconds.items()},
-        "dreams": [
-            {"step": step, "purity": purity, "balance": balance}
-            for step, (purity, balance) in dream_quality(run, read_dreams(run)[0]).items()
-        ],
+        "dreams": [{"step": n, "purity": p, "balance": b} for n, (p, b) in quality.items()],
         "resilience": {name: resilience[name].tolist() for name in names if name in resilience},
         "recognized": _recognized(run),
     }
@@ -199,9 +187,8 @@ def _recognized(run: Run) -> dict[str, Any] | None:
         task_memories = [name for name in event["memories"] if name != "long-term memory"]
         awake = dict(zip(dict.fromkeys(met[slept:]), task_memories, strict=False))
         answered, known = event["answered_by"], event["known"]
-        right += [
-            answered[task] == awake.get(task, "long-term memory") for task in dict.fromkeys(met)
-        ]
+        expected = {task: awake.get(task, "long-term memory") for task in met}
+        right += [answered[task] == memory for task, memory in expected.items()]
         unknown += [share < 0.5 for task, share in known.items() if task not in met]
     fields = ("kind", "step", "memories", "losses", "answered_by", "known")
     return {

@@ -1,7 +1,5 @@
 """Tables in Markdown. Each takes the collected results and the runs of its target."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,7 +13,6 @@ from dgdmn.runs.spec import RunSpec
 from reproduction import paper
 from reproduction import results as measured
 from reproduction.results import Results, finite, mean
-from reproduction.verdicts import judge
 
 Specs = Sequence[RunSpec]
 PLAIN = "preset `paper`"
@@ -34,7 +31,6 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def join(*parts: str) -> str:
-    """Paragraphs; empty ones are left out."""
     return "\n\n".join(part for part in parts if part)
 
 
@@ -47,13 +43,12 @@ def with_verdict(ours: Sequence[float], theirs: float | None) -> str:
     """Ours, the paper's in brackets, and the verdict."""
     if not ours or theirs is None:
         return format_mean_sem(ours) if ours else "not run yet"
-    verdict = judge(ours, theirs)
+    verdict = paper.judge(ours, theirs)
     verdict = verdict if "matches" in verdict else f"**{verdict}**"
     return f"{format_mean_sem(ours)} ({format_ratio(theirs)}) {verdict}"
 
 
 def seconds(value: float) -> str:
-    """A time to compare with others."""
     return f"{value:,.0f} s" if math.isfinite(value) else MISSING
 
 
@@ -90,7 +85,7 @@ def metric_table(results: Results, specs: Specs, metric: str) -> str:
 def verdicts(results: Results, specs: Specs) -> dict[tuple[str, str], str]:
     """The verdict of every number in the paper's tables, by metric and title."""
     return {
-        (metric, title(spec)): judge(results.values(spec, metric), theirs)
+        (metric, title(spec)): paper.judge(results.values(spec, metric), theirs)
         for metric in ("acc", "bwt")
         for spec in specs
         if (theirs := paper.published(metric, spec.algorithm, spec.stream)) is not None
@@ -216,10 +211,8 @@ def options_table(results: Results, specs: Specs) -> str:
             sign = "+" if difference > 0 else ""
             cells = [(option or "`deep`") + recog, with_count([run.acc for run in runs])]
             cells += [sign + format_ratio(difference) if option else MISSING]
-            cells += [
-                seconds(mean(times.groups[0])),
-                format_bytes(mean([r.memory_bytes for r in runs])),
-            ]
+            kept = mean([run.memory_bytes for run in runs])
+            cells += [seconds(mean(times.groups[0])), format_bytes(kept)]
             cells += [with_count(results.values(spec, name)) for name in ("noise", "occlusion")]
             rows.append((spec.algorithm, difference if option else -math.inf, cells))
         rows.sort(key=lambda row: row[:2])

@@ -1,7 +1,5 @@
 """Targets, from targets.toml: the runs each needs, what it makes of them, and the claim it checks."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -63,21 +61,17 @@ class Goal:
 
 @dataclass(frozen=True)
 class Target:
-    """A table or figure of the paper, an ablation, or a table of ours."""
+    """A table or figure of the paper, an ablation, or a table of ours; targets.toml says more."""
 
     name: str
     title: str
     runs: tuple[RunSpec, ...]
     """Its runs with seed 0."""
     claim: str = ""
-    """What the paper asserts and this target checks."""
     goals: tuple[Goal, ...] = ()
     table: str = ""
-    """Its table: a function of tables.py without `_table`."""
     figures: str = ""
-    """Its figures: a function of figures.py."""
     artifacts: tuple[str, ...] = ()
-    """Arrays that its figures need. They are in run directories only."""
     one_seed: bool = False
 
     def specs(self, seeds: int = 0) -> list[RunSpec]:
@@ -85,8 +79,8 @@ class Target:
         found = []
         for spec in self.runs:
             default = SEEDS.get(spec.stream, 3) if spec.preset == "paper" else 3
-            n = 1 if self.one_seed else seeds or default
-            found += [replace(spec, seed=seed) for seed in range(n)]
+            seed_range = range(1 if self.one_seed else seeds or default)
+            found += [replace(spec, seed=seed) for seed in seed_range]
         return found
 
 
@@ -97,9 +91,7 @@ def parse_run(text: str) -> RunSpec:
     'digits-dgdmn-paper-n_stm-5-seed0'
     """
     words = text.split()
-    changes = {
-        name: _value(value) for name, _, value in (w.partition("=") for w in words if "=" in w)
-    }
+    changes = {k: _value(v) for k, _, v in (word.partition("=") for word in words if "=" in word)}
     stream, algorithm, *preset = (w for w in words if "=" not in w and w != "together")
     revise = changes.pop("revise", ())
     options = override(resolve(name := "".join(preset) or "paper", stream), changes)
@@ -116,14 +108,14 @@ def _value(text: str) -> Any:
 
 
 def parse_runs(text: str) -> tuple[RunSpec, ...]:
-    """Several runs: every combination of the alternatives in {a,b}.
+    """Several runs: every combination of the alternatives in {a,b}; none for no text.
 
     >>> [spec.algorithm for spec in parse_runs("digits {nn,dgr}")]
     ['nn', 'dgr']
     """
     parts = re.split(r"\{(.*?)\}", text)
     choices = [part.split(",") if place % 2 else [part] for place, part in enumerate(parts)]
-    return tuple(parse_run("".join(words)) for words in itertools.product(*choices))
+    return tuple(parse_run("".join(words)) for words in itertools.product(*choices) if text)
 
 
 def unique(specs: Iterable[RunSpec]) -> list[RunSpec]:
@@ -133,11 +125,7 @@ def unique(specs: Iterable[RunSpec]) -> list[RunSpec]:
 
 def _load(entry: dict[str, Any]) -> Target:
     goals = tuple(
-        Goal(
-            spec=parse_run(goal.pop("run")),
-            rivals=parse_runs(goal.pop("rivals")) if "rivals" in goal else (),
-            **goal,
-        )
+        Goal(spec=parse_run(goal.pop("run")), rivals=parse_runs(goal.pop("rivals", "")), **goal)
         for goal in entry.pop("goals", ())
     )
     runs = tuple(unique(spec for text in entry.pop("runs") for spec in parse_runs(text)))
@@ -149,13 +137,11 @@ def select(names: Iterable[str]) -> list[Target]:
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name != "all" and name not in TARGETS:
-            hint = suggestion(name, ["all", *TARGETS])
-            raise UsageError(
-                f"no target {name!r}{hint}; `python -m reproduction --list` lists them"
-            )
+            hint, advice = suggestion(name, ["all", *TARGETS]), "`python -m reproduction --list`"
+            raise UsageError(f"no target {name!r}{hint}; {advice} lists them")
     return list(TARGETS.values()) if "all" in wanted else [TARGETS[name] for name in wanted]
 
 
-_DATA = tomllib.loads(Path(__file__).with_name("targets.toml").read_text(encoding="utf-8"))
+_DATA = tomllib.loads(Path(__file__).with_name("targets.toml").read_text("utf-8"))
 TARGETS: dict[str, Target] = {entry["name"]: _load(entry) for entry in _DATA["target"]}
 """In the paper's order, then ours."""

@@ -14,7 +14,7 @@ import pytest
 
 from dgdmn import streams
 from dgdmn.cli import run as cli
-from dgdmn.cli.options import parse
+from dgdmn.cli.options import VERBS, parse
 from dgdmn.config import resolve, to_dict
 from dgdmn.records import RunRecord
 
@@ -24,7 +24,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes t
 
 
 def specs(*words):
-    return cli.make_specs(parse("run", words))
+    return cli.make_specs(parse("dgdmn run", VERBS["run"], words))
 
 
 def the_run(directory):
@@ -192,7 +192,7 @@ def test_missing_data_and_the_fallback(tmp_path, monkeypatch, refuse, offline, c
     assert not (tmp_path / "runs").exists()
     rows = resolve("paper", "digits").n_max
     words = ["digits", *FOUR, "--fallback", "embedded", "--n-max", str(rows)]
-    args = parse("run", words)
+    args = parse("dgdmn run", VERBS["run"], words)
     args.stream = cli._stream_with_data(args.stream, args.fallback)
     assert "running on Embedded digits instead" in capsys.readouterr().err
     for spec in cli.make_specs(args):

@@ -57,12 +57,12 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; `{self.prog} --help` lists the options")
 
 
-def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
+def parse(program: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
     """Parse the words after a verb. The fields of Config that were typed are in `changes`."""
-    verb, show_all = VERBS[name], "--help-all" in words
+    show_all = "--help-all" in words
     about = f"{verb.summary[0].upper()}{verb.summary[1:]}. {verb.notes}"
     off: dict[str, Any] = dict.fromkeys(("add_help", "allow_abbrev", "exit_on_error"), False)
-    parser = _Parser(f"dgdmn {name}", description=about, **off)
+    parser = _Parser(program, description=about, **off)
     usage, group = [parser.prog], parser.add_argument_group("options")
     group.add_argument("-h", "--help", action="help", help="show the options that matter most")
     group.add_argument("--help-all", action="help", help="show every option")

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reproduction import paper
-from reproduction.verdicts import judge, tolerance
+from reproduction.paper import judge, tolerance
 
 accuracies = st.floats(0, 1)
 
