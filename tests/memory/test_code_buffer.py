@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from dgdmn.core.events import Context, Replayed, ignore
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.code_buffer import CodeBuffer
 from dgdmn.memory.dual import DualMemory
-from dgdmn.memory.generative import deep_memories
+from dgdmn.memory.generative import DeepGenerativeMemory
 from dgdmn.memory.latent_prior import LatentPrior
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.vae import VAE
@@ -42,7 +43,9 @@ SMALL = Config(
 
 def make(**changes):
     config = replace(SMALL, **changes)
-    return DualMemory(deep_memories(NetworkFactory(config, (4, 4))), config, 4, SeedStream(0))
+    return DualMemory(
+        partial(DeepGenerativeMemory, NetworkFactory(config, (4, 4))), config, 4, SeedStream(0)
+    )
 
 
 def rows(label, n=20, seed=0):

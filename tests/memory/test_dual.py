@@ -1,6 +1,7 @@
 """Section 3.2 with networks that remember everything: what is trained, when it sleeps, who answers."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from dgdmn.core.events import Context, EpochDone, Replayed, SleepEnded, SleepSta
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory import dual as dual_module
 from dgdmn.memory.dual import DualMemory
-from dgdmn.memory.generative import deep_memories
+from dgdmn.memory.generative import DeepGenerativeMemory
 from dgdmn.memory.task_log import TaskInfo
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.storage import map_arrays
@@ -22,7 +23,9 @@ def dual(doubles):
     def make(shift=0.0, n_classes=6, **options):
         made, config = doubles(shift), Config(**options)
         factory = NetworkFactory(config, (2,), "cpu", made.generator, made.learner)
-        return DualMemory(deep_memories(factory), config, n_classes, SeedStream(0)), made.log
+        return DualMemory(
+            partial(DeepGenerativeMemory, factory), config, n_classes, SeedStream(0)
+        ), made.log
 
     return make
 

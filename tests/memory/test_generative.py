@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context, ignore
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.dual import DualMemory
-from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior, deep_memories
+from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
 from dgdmn.memory.protocols import GenerativeMemory
 from dgdmn.memory.task_log import TaskInfo
 from dgdmn.networks.factory import NetworkFactory
@@ -64,7 +65,7 @@ def bars(label, n=60):
 
 def learned(n_tasks=3, n_classes=4, shape=(8, 8), **changes):
     config = replace(DEEP, **changes)
-    make = deep_memories(NetworkFactory(config, shape))
+    make = partial(DeepGenerativeMemory, NetworkFactory(config, shape))
     memory = DualMemory(make, config, n_classes, SeedStream(0))
     for label in range(n_tasks):
         memory.learn(str(label), bars(label), Context(SeedStream(label)))

@@ -12,11 +12,24 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import DgdmnError
 from dgdmn.core.events import EpochDone, ignore
 from dgdmn.networks.factory import NetworkFactory
-from dgdmn.networks.train import Schedule, TrainingState, map_batches, train, use_hook
+from dgdmn.networks.train import Schedule, TrainableNetwork, TrainingState, map_batches, use_hook
 
 
 def rng(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+class Line(TrainableNetwork):
+    """One weight and one bias."""
+
+    kind = "learner"
+
+    def __init__(self, **schedule):
+        super().__init__(Schedule(**schedule))
+        self.layer = nn.Linear(1, 1)
+
+    def forward(self, x):
+        return self.layer(x)
 
 
 class Visits:
@@ -32,12 +45,10 @@ class Visits:
 
 
 def test_every_row_once_an_epoch_the_partial_batch_included():
-    network = nn.Linear(1, 1)
+    network = Line(epochs=3, batch_size=4)
     visits, events = Visits(network), []
     y = torch.arange(10.0)
-    schedule = Schedule(epochs=3, batch_size=4)
-    options = {"generator": rng(), "name": "learner", "callback": events.append}
-    train(network, visits, (y[:, None], y), schedule, **options)
+    network.train_with(visits, (y[:, None], y), rng(), events.append)
     assert [len(batch) for batch in visits.batches] == [4, 4, 2] * 3
     epochs = [[row for batch in visits.batches[k : k + 3] for row in batch] for k in (0, 3, 6)]
     assert all(sorted(rows) == y.tolist() for rows in epochs)
@@ -50,12 +61,10 @@ def test_every_row_once_an_epoch_the_partial_batch_included():
 
 
 def test_the_loss_of_an_epoch_is_the_mean_over_its_rows():
-    network, events = nn.Linear(1, 1), []
-    still = Schedule(epochs=1, batch_size=4, learning_rate=0.0)
-    y = torch.arange(10.0)
-    options = {"generator": rng(), "name": "generator", "callback": events.append}
-    train(network, lambda x, _: x.mean() + 0 * network(x).sum(), (y[:, None],), still, **options)
-    assert events == [EpochDone("generator", 1, 1, 10, pytest.approx(4.5))]
+    network, events = Line(epochs=1, batch_size=4, learning_rate=0.0), []
+    x = torch.arange(10.0)[:, None]
+    network.train_with(lambda x, _: x.mean() + 0 * network(x).sum(), (x,), rng(), events.append)
+    assert events == [EpochDone("learner", 1, 1, 10, pytest.approx(4.5))]
 
 
 @pytest.mark.parametrize(
@@ -181,15 +190,10 @@ def test_a_users_own_networks_are_used():
 
 
 def test_a_loss_that_is_not_finite_stops_the_training():
-    network = nn.Linear(1, 1)
-    options = {"generator": rng(), "name": "learner", "callback": ignore}
+    network = Line(epochs=2)
     with pytest.raises(DgdmnError, match="the learner's loss is nan after epoch 1; lower learning"):
-        train(
-            network,
-            lambda x, _: network(x).sum() * torch.nan,
-            (torch.ones(3, 1),),
-            Schedule(epochs=2),
-            **options,
+        network.train_with(
+            lambda x, _: network(x).sum() * torch.nan, (torch.ones(3, 1),), rng(), ignore
         )
 
 
