@@ -21,6 +21,7 @@ def reason(path):
 def test_a_path_is_a_run_or_contains_runs(make_run, tmp_path):
     a, b = make_run("a", arrays=False), make_run("b", arrays=False)
     (tmp_path / "runs" / ".hidden").mkdir()
+    (tmp_path / "runs" / "figures").mkdir()
     assert find_directories([tmp_path / "runs"]) == [a, b]
     assert find_directories([b, a, tmp_path / "runs"]) == [b, a]
     assert find_directories([tmp_path / "gone"]) == [tmp_path / "gone"]
@@ -66,6 +67,16 @@ def test_memory_of_old_runs_is_not_counted(matrix_run):
         json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k not in old})
     )
     assert math.isnan(load_runs([run.directory])[0][0].memory_bytes)
+
+
+def test_a_damaged_run_is_a_problem_and_a_directory_of_something_else_is_not(make_run, tmp_path):
+    (make_run("a", arrays=False) / "config.json").unlink()
+    make_run("b", arrays=False)
+    (tmp_path / "runs" / "notes").mkdir()
+    (tmp_path / "runs" / "notes" / "ideas.md").touch()
+    runs, (problem,) = load_runs([tmp_path / "runs"])
+    assert ([run.name for run in runs], problem.name) == (["b"], "a")
+    assert "no config.json" in reason(tmp_path / "runs" / "notes"), "asked for by its own name"
 
 
 def test_problems_are_one_line_each(make_run, tmp_path):

@@ -128,7 +128,10 @@ def test_odd_numbers_are_harmless(writer, value):
 def test_a_directory_that_is_no_run(tmp_path):
     (tmp_path / "odd").mkdir()
     state, facts = described(tmp_path / "odd")
-    assert (state, facts["problem"]) == ("broken", "not a run directory: there is no config.json with a key")
+    assert (state, facts["problem"]) == (
+        "broken",
+        "not a run directory: there is no config.json with a key",
+    )
     (tmp_path / "odd" / "config.json").write_text('{"key": "k"}')
     os.mkfifo(tmp_path / "odd" / "status.json")
     assert described(tmp_path / "odd")[1]["problem"] == "status.json is not a file"
@@ -137,6 +140,7 @@ def test_a_directory_that_is_no_run(tmp_path):
 def test_many_runs_are_counted_and_few_listed(tmp_path):
     for number in range(MOST_RUNS + 5):
         (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "summary.json").write_text("{")
     state = summarize(watched_runs([tmp_path]), time.time())
     assert state["counts"] == {"running": 0, "stopped": 0, "done": 0, "broken": MOST_RUNS + 5}
     assert len(state["broken"]) == MOST_RUNS

@@ -30,10 +30,13 @@ from dgdmn.report.style import ASSETS, OTHER, Style, class_style
 
 Array = NDArray[Any]
 Attributes = dict[str, str]
+Size = tuple[float, float]
+Block = tuple[str, Sequence[Array]]  # a title and rows of images
 
 PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
 LEGEND_LINE = 0.15  # height of one legend line in inches
 MOST_NAMES = 40  # with more names there is no legend
+PAINT = ("fill", "stroke", "stroke-width", "stroke-opacity", "fill-opacity", "opacity")
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,7 @@ def theme(screen: bool = False) -> Iterator[None]:
 
 
 @theme()
-def line_chart(
-    panels: Sequence[Panel], *, columns: int = 3, size: tuple[float, float] = PANEL
-) -> Figure:
+def line_chart(panels: Sequence[Panel], *, columns: int = 3, size: Size = PANEL) -> Figure:
     """Lines in one or more panels, with one legend below all of them."""
     figure, axes = _subplots(len(panels), columns, size)
     for panel, one in zip(panels, axes, strict=True):
@@ -88,9 +89,7 @@ def line_chart(
 
 
 @theme()
-def image_grid(
-    blocks: Sequence[tuple[str, Sequence[Array]]], labels: Sequence[str] = (), *, columns: int = 4
-) -> Figure:
+def image_grid(blocks: Sequence[Block], labels: Sequence[str] = (), *, columns: int = 4) -> Figure:
     """Blocks of images side by side: each has a title and one row of images (n, h, w[, 3]) per label."""
     n_rows = len(blocks[0][1])
     size = (0.28 * columns + 0.05 + 0.5 / len(blocks), 0.28 * n_rows + 0.4)
@@ -165,8 +164,7 @@ def scatter_svg(points: Array, labels: Sequence[str], label: str) -> Markup:
         return _inline(figure, label, {"class": "chart map"}, {})
 
 
-def _subplots(count: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels of this size, at most `columns` side by side."""
+def _subplots(count: int, columns: int, size: Size) -> tuple[Figure, list[Axes]]:
     across, down = min(count, columns), math.ceil(count / columns)
     figure = Figure(figsize=(across * size[0], down * size[1]), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
@@ -262,11 +260,7 @@ def _inline(figure: Figure, label: str, own: Attributes, groups: dict[str, Attri
     return Markup(tostring(root, encoding="unicode"))
 
 
-_PAINT = ("fill", "stroke", "stroke-width", "stroke-opacity", "fill-opacity", "opacity")
-
-
 def _clean(node: Element, ids: Attributes, groups: dict[str, Attributes]) -> None:
-    """Make attributes of styles, and shorten ids and numbers."""
     given, node.attrib = node.attrib, {}
     for name, value in ((name.rpartition("}")[2], value) for name, value in given.items()):
         if name == "style":
@@ -292,9 +286,9 @@ def _simplify(node: Element) -> None:
             children += list(child) if child.tag == "g" and not child.attrib else [child]
     markers = bool(children) and {child.tag for child in children} == {"use"}
     if markers:
-        node.attrib |= {name: text for name, text in children[0].items() if name in _PAINT}
+        node.attrib |= {name: text for name, text in children[0].items() if name in PAINT}
     if markers or node.tag == "defs":
         for child in children:  # markers inherit the paint of their group
-            child.attrib = {name: text for name, text in child.items() if name not in _PAINT}
+            child.attrib = {name: text for name, text in child.items() if name not in PAINT}
     node[:] = children
     node.tail, node.text = None, node.text if node.tag == "text" else None

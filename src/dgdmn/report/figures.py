@@ -13,7 +13,7 @@ from dgdmn.report.charts import Panel, image_grid, line_chart, save_figure, scat
 from dgdmn.report.load import Run
 from dgdmn.report.sections import memory
 from dgdmn.report.sections.curves import LONG, average_panel, task_panel, time_panel
-from dgdmn.report.table import Group, Stream, group_runs, has_ltm_curves
+from dgdmn.report.table import Stream, group_runs, has_ltm_curves
 
 WIDE = (3.4, 2.4)  # inches; two panels side by side fill a page
 
@@ -27,14 +27,14 @@ def write_figures(runs: Sequence[Run], directory: Path) -> list[Path]:
         for name, figure in _figures(stream):
             full = f"{stem}-{number}-{name}" if stems.count(stem) > 1 else f"{stem}-{name}"
             written += save_figure(figure, directory / full)
-    averages = [_average(stream) for stream in streams if _forward(stream)]
+    averages = [_average(stream) for stream in streams if stream.forward]
     if len(averages) > 1:
         written += save_figure(line_chart(averages, columns=2, size=WIDE), directory / "forgetting")
     return written
 
 
 def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
-    forward = _forward(stream)
+    forward = stream.forward  # repeated tasks have a figure of their own
     small = {
         "curves": [task_panel(group) for group in forward],
         "curves-ltm": [task_panel(g, ltm=True) for g in forward if has_ltm_curves(g)],
@@ -62,14 +62,9 @@ def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
             yield f"dreams-{index}-{file_name(group.algorithm)}", image_grid(blocks, labels)
 
 
-def _forward(stream: Stream) -> list[Group]:
-    # Groups with repeated tasks have a figure of their own.
-    return [group for group in stream.sequential if not group.first.revise]
-
-
 def _average(stream: Stream) -> Panel:
     title = ", ".join([stream.title, *sorted(stream.shared)])
-    return replace(average_panel(_forward(stream), ltm=True), title=title)
+    return replace(average_panel(stream.forward, ltm=True), title=title)
 
 
 def file_name(name: str) -> str:

@@ -75,9 +75,8 @@ class Run:
         record, config = self.record, self.record.config
         self.extra = read_json(directory / EXTRA) if (directory / EXTRA).exists() else {}
         self.name, self.key = printable(record.name), printable(config.get("key"))
-        self.stream = printable(config.get("stream")) or "unnamed"
-        self.algorithm = printable(config.get("algorithm")) or "unnamed"
-        self.preset = printable(config.get("preset")) or "unnamed"
+        named = (printable(config.get(name)) for name in ("stream", "algorithm", "preset"))
+        self.stream, self.algorithm, self.preset = (name or "unnamed" for name in named)
         self.seed = int(config.get("seed") or 0)
         self.evaluate_on = printable(config.get("evaluate_on")) or "test"
         # Numbers, from 1, of the tasks repeated at the end.
@@ -179,7 +178,7 @@ def check_file(path: Path, limit: int) -> None:
 
 def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:
     """Sum up the events of a run. Unknown events only take time."""
-    result, trained, sleeps, replays = Timeline(), dict[int, float](), list[int](), list[Replay]()
+    result, trained = Timeline(), dict[int, float]()
     phase, last, step = "other", 0.0, 0
     for event in events:
         kind, now, spent = str(event.get("kind")), _number(event, "seconds"), phase
@@ -194,16 +193,16 @@ def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:
         if kind == "task_began":
             step = max(0, min(int(_number(event, "step")), MOST_STEPS))
         elif kind == "sleep_ended":
-            sleeps.append(step)
+            result.sleeps += (step,)
         elif kind == "replayed" and event.get("memory") == "ltm":
             counts = event.get("dreamed")
             per_class = [max(0, int(n)) for n in counts] if isinstance(counts, list) else []
             new, generated = int(_number(event, "n_tasks")), int(_number(event, "n_gen"))
-            replays.append(Replay(step, new, generated, tuple(per_class)))
+            result.replays += (Replay(step, new, generated, tuple(per_class)),)
+        elif kind == "recognized":
+            result.recognized += (event,)
         phase = _PHASE_AFTER.get(kind, phase)
     result.trained = tuple(trained.get(n, math.nan) for n in range(1, max(trained, default=0) + 1))
-    result.sleeps, result.replays = tuple(sleeps), tuple(replays)
-    result.recognized = tuple(event for event in events if event.get("kind") == "recognized")
     return result
 
 

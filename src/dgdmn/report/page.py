@@ -15,7 +15,7 @@ from dgdmn.report.sections.configuration import configuration
 from dgdmn.report.sections.curves import MOST_CELLS, cost_section, curves, heat_cell, heatmaps
 from dgdmn.report.sections.memory import dream_section, latent_section, tiles_per_run
 from dgdmn.report.sections.result import ablations, result_tables
-from dgdmn.report.style import ASSETS, page_colors, stream_title
+from dgdmn.report.style import ASSETS, page_colors
 from dgdmn.report.table import Stream, group_runs
 
 
@@ -28,9 +28,9 @@ def render(
     """
     streams = group_runs(runs)
     tiles = tiles_per_run(streams)
-    data: Data = {"title": _title(runs), "parts": [_part(stream, tiles) for stream in streams]}
-    data |= {"runs": runs, "problems": problems, "live": live, "figures": figures}
-    html = _environment().get_template("page.html").render(data, csp=content_policy(live))
+    data: Data = {"runs": runs, "problems": problems, "live": live, "figures": figures}
+    data |= {"parts": [_part(stream, tiles) for stream in streams], "csp": content_policy(live)}
+    html = _environment().get_template("page.html").render(data)
     return html.encode(errors="backslashreplace").decode()  # a name may contain a lone surrogate
 
 
@@ -62,13 +62,6 @@ def _part(stream: Stream, tiles: int) -> Data:
     # A chooser first shows a run with a short-term memory, if there is any.
     selected = next((run.name for run in stream.runs if run.info.short_term), "")
     return {"stream": stream, "selected": selected, "sections": [one for one in sections if one[2]]}
-
-
-def _title(runs: Sequence[Run]) -> str:
-    streams = dict.fromkeys(stream_title(run.stream) for run in runs)
-    where = text.shorten(text.join_names(streams, 6), 80) or "No runs"
-    titles = {text.shorten(run.info.title, 40) for run in runs}
-    return f"{titles.pop()} on {where}" if len(titles) == 1 else where
 
 
 @cache

@@ -67,9 +67,10 @@ class Stream:
             self.groups.append(Group(group, self.shared, variant))
         self.runs = [run for group in self.groups for run in group.runs]
         self.n_tasks = max(len(run.tasks) for run in runs)
-        # Groups that learned one task after another and have at least one row.
+        # Groups that learned one task after another and have at least one row; then those without repetitions.
         rows = [group for group in self.groups if any(len(run.accuracy) for run in group.runs)]
         self.sequential = [group for group in rows if not group.first.together]
+        self.forward = [group for group in self.sequential if not group.first.revise]
 
 
 def _rank(run: Run) -> tuple[int, str]:

@@ -6,15 +6,13 @@ answers. A path is looked up, never joined to a directory.
 """
 
 import json
-import re
 import socketserver
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from importlib.resources import files
 from pathlib import Path
 
 from dgdmn.core.errors import DgdmnError, UsageError
@@ -26,15 +24,16 @@ from dgdmn.service.status import run_id, run_stamp, summarize, watched_runs
 HOST = "127.0.0.1"
 FIRST = 2.0  # seconds to wait for the first report before an empty page is shown
 HEADERS = {
+    "Allow": "GET, HEAD",
     "Cache-Control": "no-store",
     "Content-Security-Policy": f"{content_policy(live=True)}; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
+    "Server": "dgdmn",
     "X-Content-Type-Options": "nosniff",
 }
 Draw = Callable[[Sequence[Path]], str]
-Headers = Mapping[str, str]
 
 
 def draw_report(directories: Sequence[Path]) -> str:
@@ -46,41 +45,33 @@ class Site:
     """What can be asked for. One thread draws the report when runs changed and somebody asked; nobody waits."""
 
     def __init__(self, paths: Sequence[Path], draw: Draw, pause: float) -> None:
-        self._paths, self._draw, self._pause = paths, draw, pause
-        self._empty, self._html = draw([]), ""
-        self._version = int(time.time())  # a browser may still show a page of an earlier server
-        self._problem = ""
-        self._asked, self._drawn, self._closed = (
-            threading.Event(),
-            threading.Event(),
-            threading.Event(),
-        )
-        self._lock = threading.Lock()
+        self._paths, self._draw, self._pause, self._empty = paths, draw, pause, draw([])
+        # Page, version, problem: replaced at once. A browser may still show a page of an earlier server.
+        self._shown = ("", int(time.time()), "")
+        self._asked, self._drawn, self._closed = (threading.Event() for _ in range(3))
         threading.Thread(target=self._draw_changes, daemon=True, name="report").start()
 
     def page(self) -> bytes:
         """The newest report; an empty page if the first one takes long."""
         self._asked.set()
         self._drawn.wait(FIRST)
-        with self._lock:
-            html, version = self._html or self._empty, self._version
-        return html.replace(
-            '<main id="report"', f'<main id="report" data-version="{version}"', 1
-        ).encode()
+        html, version, _ = self._shown
+        main = '<main id="report"'
+        return (html or self._empty).replace(main, f'{main} data-version="{version}"', 1).encode()
 
     def state(self) -> bytes:
+        """The state of the runs and of the report as JSON."""
         self._asked.set()
-        with self._lock:
-            drawn = {"version": self._version, "problem": self._problem}
-        state = drawn | summarize(watched_runs(self._paths), time.time())
+        _, version, problem = self._shown
+        runs = summarize(watched_runs(self._paths), time.time())
+        state = {"version": version, "problem": problem, **runs}
         return json.dumps(state, ensure_ascii=False).encode(errors="replace")
 
-    def dreams(self, wanted: str) -> bytes | None:
+    def dreams(self, url: str) -> bytes | None:
         """The newest dreams of a run as PNG; None if there are none."""
-        for directory in watched_runs(self._paths):
-            if run_id(directory) == wanted and (path := newest_dreams(directory)):
-                return dreams_png(path)
-        return None
+        runs = {f"/dreams/{run_id(path)}.png": path for path in watched_runs(self._paths)}
+        newest = newest_dreams(runs[url]) if url in runs else None
+        return dreams_png(newest) if newest else None
 
     def close(self) -> None:
         self._closed.set()
@@ -91,7 +82,7 @@ class Site:
         while not self._closed.is_set():
             self._asked.wait()
             self._asked.clear()
-            began, html, problem = time.monotonic(), self._html, ""
+            began, (html, version, _), problem = time.monotonic(), self._shown, ""
             try:
                 stamps: dict[Path, object] = {p: run_stamp(p) for p in watched_runs(self._paths)}
                 if stamps == seen:
@@ -99,11 +90,19 @@ class Site:
                 seen, html = stamps, self._draw(list(stamps))
             except Exception as error:  # the runs continue, and so does the page
                 problem = f"the report could not be drawn: {type(error).__name__}: {error}"
-            with self._lock:
-                self._version += html != self._html
-                self._html, self._problem = html, problem
+            self._shown = (html, version + (html != self._shown[0]), problem)
             self._drawn.set()
             self._closed.wait(max(self._pause, 4 * (time.monotonic() - began)))
+
+
+HTML, SCRIPT = "text/html; charset=utf-8", Path(__file__).with_name("live.js").read_bytes()
+ROUTES: dict[str, tuple[str, Callable[[Site], bytes | None]]] = {
+    "/": (HTML, Site.page),
+    "/report": (HTML, Site.page),
+    "/state": ("application/json", Site.state),
+    "/live.js": ("text/javascript; charset=utf-8", lambda _: SCRIPT),
+    "/favicon.ico": ("", lambda _: b""),
+}
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -112,10 +111,11 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = allow_reuse_address = True
 
     def __init__(
-        self, paths: Sequence[Path], port: int, draw: Draw = draw_report, pause: float = 1.0
-    ) -> None:
+        self, paths: Sequence[Path], port: int, draw: Draw = draw_report, pause: float = 1
+    ):
         if not 0 <= port <= 65535:
             raise UsageError(f"port is {port}; choose 1024 to 65535, or 0 for any free one")
+        self.site = Site([Path(path) for path in paths], draw, pause)
         try:
             super().__init__((HOST, port), Handler)
         except OSError as error:
@@ -125,13 +125,10 @@ class Server(socketserver.ThreadingTCPServer):
         self.address = f"http://{HOST}:{self.port}/"
         self.hosts = {f"{HOST}:{self.port}", f"localhost:{self.port}"}
         self.hosts |= {HOST, "localhost"} if self.port == 80 else set()
-        self.script = (files("dgdmn.service") / "live.js").read_bytes()
-        self.site = Site([Path(path) for path in paths], draw, pause)
 
     def server_close(self) -> None:
         super().server_close()
-        if hasattr(self, "site"):
-            self.site.close()
+        self.site.close()
 
     def handle_error(self, *_: object) -> None:
         """Print one line; a browser that closed its connection is no error."""
@@ -153,50 +150,37 @@ class Handler(BaseHTTPRequestHandler):
         if not super().parse_request():
             return False
         hosts = self.headers.get_all("Host", [])
-        if len(hosts) != 1 or hosts[0].lower() not in self.server.hosts:
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
-        elif self.command not in ("GET", "HEAD"):
-            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
-        else:
+        ours = len(hosts) == 1 and hosts[0].lower() in self.server.hosts
+        if ours and self.command in ("GET", "HEAD"):
             return True
+        self.send_error(HTTPStatus.METHOD_NOT_ALLOWED if ours else HTTPStatus.MISDIRECTED_REQUEST)
         return False
 
     def do_GET(self) -> None:
         path, site = self.path.partition("?")[0], self.server.site
-        dreams = re.fullmatch(r"/dreams/([0-9a-f]{16})\.png", path)
-        if path in ("/", "/report"):
-            self._send(HTTPStatus.OK, "text/html; charset=utf-8", site.page())
-        elif path == "/state":
-            self._send(HTTPStatus.OK, "application/json", site.state())
-        elif path == "/live.js":
-            self._send(HTTPStatus.OK, "text/javascript; charset=utf-8", self.server.script)
-        elif path == "/favicon.ico":
-            self._send(HTTPStatus.NO_CONTENT)
-        elif dreams and (png := site.dreams(dreams[1])):
-            self._send(HTTPStatus.OK, "image/png", png)
-        else:
+        kind, answer = ROUTES.get(path, ("image/png", lambda site: site.dreams(path)))
+        if (content := answer(site)) is None:
             self.send_error(HTTPStatus.NOT_FOUND)
+        else:
+            self._send(HTTPStatus.OK if content else HTTPStatus.NO_CONTENT, kind, content)
 
     do_HEAD = do_GET  # noqa: N815
 
     def send_error(self, code: int, *_: object, **__: object) -> None:
         """Refuse in one line and close the connection."""
-        status = HTTPStatus(code)
         self.close_connection = True
-        headers = {"Connection": "close", "Allow": "GET, HEAD"}
-        self._send(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode(), headers)
+        status = HTTPStatus(code)
+        self._send(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode())
 
-    def _send(self, status: int, kind: str = "", content: bytes = b"", more: Headers = {}) -> None:  # noqa: B006
-        self.send_response(status)
-        own = {"Content-Type": kind, "Content-Length": str(len(content))} if kind else {}
-        for name, value in {**HEADERS, **own, **more}.items():
+    def _send(self, status: int, kind: str, content: bytes) -> None:
+        self.send_response_only(status)
+        headers = {"Content-Type": kind, "Content-Length": str(len(content))} if content else {}
+        headers |= {"Connection": "close"} if self.close_connection else {}
+        for name, value in (HEADERS | headers).items():
             self.send_header(name, value)
         self.end_headers()
         if getattr(self, "command", "") != "HEAD":
             self.wfile.write(content)
-
-    def version_string(self) -> str:
-        return "dgdmn"
 
     def log_message(self, *_: object) -> None:
         """Log nothing: a page that polls would fill the terminal."""

@@ -22,9 +22,8 @@ WATCHED = (*(name for name in LIMITS if name != "events.jsonl"), "artifacts")  #
 
 
 def watched_runs(paths: Iterable[Path]) -> list[Path]:
-    """The run directories in these directories; one that is itself still empty is left out."""
-    paths = list(paths)
-    return [path for path in find_directories(paths) if path not in paths or is_run(path)]
+    """The run directories in these directories; one that is still empty is left out."""
+    return [path for path in find_directories(paths) if is_run(path)]
 
 
 def run_stamp(directory: Path) -> tuple[object, ...]:
@@ -61,27 +60,23 @@ def describe_run(directory: Path, now: float) -> tuple[str, dict[str, Any]]:
         reason = str(error).replace(f"{directory}/", "").partition("\n")[0]
         return "broken", facts | {"problem": printable(reason)}
     heartbeat, left = _time(status.get("heartbeat")), _number(status, "seconds_left")
-    dreams = newest_dreams(directory)
     facts |= {name: printable(status.get(name)) for name in ("phase", "task", "message")}
     facts |= {name: int(_number(status, name) or 0) for name in ("step", "steps", "seconds")}
-    facts |= {
-        "share": min(1.0, max(0.0, _number(status, "share") or 0.0)),
-        "ends": None if left is None else heartbeat + left,
-        "acc": _number(status, "acc"),
-        "command": f"dgdmn resume {shlex.quote(str(directory))}",
-        "dreams": f"/dreams/{facts['id']}.png?{dreams.stem}" if dreams else "",
-    }
-    active = facts["phase"] not in ("", "done", "failed", "stopped")
+    facts["share"] = min(1.0, max(0.0, _number(status, "share") or 0.0))
+    facts |= {"acc": _number(status, "acc"), "ends": None if left is None else heartbeat + left}
+    facts["command"] = f"dgdmn resume {shlex.quote(str(directory))}"
+    dreams = newest_dreams(directory)
+    facts["dreams"] = f"/dreams/{facts['id']}.png?{dreams.stem}" if dreams else ""
+    if facts["phase"] == "done":
+        return "done", facts
+    active = facts["phase"] not in ("", "failed", "stopped")
     alive = active and _is_alive(int(_number(status, "pid") or 0), heartbeat, now)
-    return ("done" if facts["phase"] == "done" else "running" if alive else "stopped"), facts
+    return "running" if alive else "stopped", facts
 
 
 def _is_alive(pid: int, heartbeat: float, now: float) -> bool:
-    """Whether the process that wrote the heartbeat still exists.
-
-    An epoch may take longer than QUIET. A process that is older than its last heartbeat is the same process,
-    so it runs. If that cannot be seen, the age of the heartbeat decides.
-    """
+    # An epoch may take longer than QUIET, so the process decides: the same one is older than its heartbeat.
+    # If that cannot be seen, the age of the heartbeat decides.
     try:
         process = psutil.Process(pid)
         same = bool(process.create_time() <= heartbeat + 1)

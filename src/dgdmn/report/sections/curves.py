@@ -100,7 +100,7 @@ def cost_section(stream: Stream) -> Data:
     seconds = {}
     for group in stream.groups:
         spent = [run.timeline.seconds for run in group.ended or group.runs]
-        seconds[group] = mean_curve([[one[phase] for phase in PHASES] for one in spent])
+        seconds[group] = list(mean_curve([[one[phase] for phase in PHASES] for one in spent]))
     longest = max((sum(one) for one in seconds.values()), default=0.0) or 1.0
     lines = []
     for group, parts in seconds.items():

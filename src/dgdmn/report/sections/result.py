@@ -45,8 +45,8 @@ def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
 def _closest(stream: Stream, run: Run, category: str) -> Group | None:
     """The group of an algorithm of this category that is most like a run."""
     found = [group for group in stream.groups if group.ended and _fits(group.first, run, category)]
-    like = lambda one: (one.first.preset != run.preset, one.first.together != run.together)  # noqa: E731
-    return min(found, key=like, default=None)
+    found.sort(key=lambda g: (g.first.preset != run.preset, g.first.together != run.together))
+    return found[0] if found else None
 
 
 def _fits(candidate: Run, run: Run, category: str) -> bool:
