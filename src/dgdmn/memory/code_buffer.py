@@ -1,14 +1,14 @@
 """Latent codes of a task's samples, kept from learning to sleep."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from dgdmn.core.batch import Batch
 from dgdmn.core.rng import SeedStream
+from dgdmn.memory.latent_prior import check_arrays
 from dgdmn.networks.protocols import LatentGenerator
 from dgdmn.storage import State, bytes_in
 
@@ -33,33 +33,26 @@ class CodeBuffer:
 
     @property
     def bytes_per_sample(self) -> int:
-        """Bytes of one sample's code and label."""
         return self.latent_dim * self.codes.itemsize + self.labels.itemsize
 
     def decode(self, generator: LatentGenerator) -> Batch:
-        """The samples that the codes stand for."""
         return Batch(generator.decode_mean(self.codes.float()), self.labels)
 
-    def store(self, generator: LatentGenerator, batch: Batch, rng: SeedStream) -> CodeBuffer:
+    def store(self, generator: LatentGenerator, batch: Batch, rng: SeedStream) -> Self:
         """A buffer with the codes of these samples instead."""
         if len(batch) > self.capacity:
             batch = batch.subsample(self.capacity, rng.next())
         return replace(self, codes=generator.encode(batch.x)[0].half(), labels=batch.y)
 
     def nbytes(self) -> int:
-        """Bytes of the codes and labels."""
         return bytes_in(self.state())
 
     def state(self) -> State:
-        """The codes and labels."""
         codes = self.codes if len(self) else self.codes.reshape(0, self.latent_dim)
         return {"codes": codes, "labels": self.labels}
 
-    def with_state(self, state: State) -> CodeBuffer:
+    def with_state(self, state: State) -> Self:
         """A buffer with what `state` returned."""
-        codes, labels = state["codes"], state["labels"]
-        if codes.dtype != torch.float16 or codes.shape != (len(labels), self.latent_dim):
-            raise ValueError(f"codes are {codes.dtype} of shape {tuple(codes.shape)}")
-        if labels.dtype != torch.int64 or labels.dim() != 1:
-            raise ValueError(f"labels of codes are {labels.dtype} of shape {tuple(labels.shape)}")
-        return replace(self, codes=codes, labels=labels)
+        n = len(state["labels"])
+        shapes = {"codes": (n, self.latent_dim), "labels": (n,)}
+        return replace(self, **check_arrays(self, state, shapes))

@@ -24,9 +24,8 @@ class DualMemory:
     def __init__(
         self, make_memory: MemoryFactory, config: Config, n_classes: int, rng: SeedStream
     ) -> None:
-        self.config, self.n_classes = config, n_classes
-        self._make_memory = make_memory
-        self.stm = ShortTermMemory(make_memory, config.n_stm)
+        self.config, self.n_classes, self._make_memory = config, n_classes, make_memory
+        self.stm = ShortTermMemory(make_memory)
         self.ltm = make_memory("ltm", n_classes, rng)
 
     def __copy__(self) -> DualMemory:
@@ -46,19 +45,17 @@ class DualMemory:
             task = self.task_of(new) or new_task_name(known)
         recalled = self.ltm.recall(new.x) if task in self.ltm.tasks else None
         self.stm.learn(task, new, recalled, self.n_classes, ctx)
-        if self.stm.full:
+        if len(self.stm.awake) >= self.config.n_stm:
             self.sleep(ctx)
 
     def sleep(self, ctx: Context) -> None:
-        """Consolidate the tasks learned since the last sleep into the long-term memory."""
-        tasks = tuple(self.stm.tasks())
+        tasks = tuple(held.task for held in self.stm.awake)
         if not tasks:
             return
         ctx.callback(SleepStarted(tasks))
         ltm = copy.copy(self.ltm)
         ltm.consolidate([held.memory for held in self.stm.awake], ctx)
-        self.ltm = ltm
-        self.stm.clear()
+        self.ltm, self.stm.awake = ltm, ()
         ctx.callback(SleepEnded(tasks))
 
     def predict_proba(self, x: Array, task: str | None) -> Array:
@@ -101,19 +98,16 @@ class DualMemory:
         return at_capacity + len(task_memories) * self.stm.largest_buffer
 
     def grow(self, n_classes: int) -> None:
-        """From now on there are this many classes."""
         self.n_classes = n_classes
         self.stm.grow(n_classes)
         self.ltm = copy.copy(self.ltm)
         self.ltm.grow(n_classes)
 
     def state(self) -> State:
-        """All that was learned."""
         buffer = {"largest_buffer": self.stm.largest_buffer} if self.stm.largest_buffer else {}
         return {"stm": self.stm.state(), "ltm": self.ltm.state(), **buffer}
 
     def load_state(self, state: State) -> None:
-        """Load what `state` returned."""
         self.stm.load_state(state["stm"], self.n_classes)
         self.ltm.load_state(state["ltm"])
         self.stm.largest_buffer = state.get("largest_buffer", 0)

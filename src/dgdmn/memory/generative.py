@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from dgdmn.config import Config
@@ -18,6 +17,7 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.code_buffer import CodeBuffer
 from dgdmn.memory.latent_prior import LatentPrior
+from dgdmn.memory.protocols import Array
 from dgdmn.memory.replay import replay
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.networks.classifier import cross_entropy
@@ -27,6 +27,8 @@ from dgdmn.networks.runtime import as_tensor, as_tensors, copy_tensor
 from dgdmn.networks.train import map_batches
 from dgdmn.storage import State, bytes_in, map_arrays, to_numpy
 
+COUNTS = ("age", "n_seen", "n_classes", "outputs")
+"""Attributes saved as numbers."""
 POOLING_EXPONENT = 0.25
 """Exponent of the product of learner and prior, which are not independent (docs/decisions/deep.md)."""
 
@@ -52,11 +54,9 @@ class DeepGenerativeMemory:
         self.generator = factory.generator(role, rng.next())
         self.learner = factory.learner(role, n_classes, rng.next())
         self.tasks = TaskLog()
-        self.age = 0
-        """Samples seen so far, or trained on with `age="n_total"`."""
-        self.n_seen = 0
-        """New samples learned; a task memory dreams as many at sleep."""
-        self.n_classes = self._outputs = n_classes
+        self.age = 0  # samples seen so far, or trained on with `age="n_total"`
+        self.n_seen = 0  # new samples learned; a task memory dreams as many at sleep
+        self.n_classes = self.outputs = n_classes
         self.prior: LatentPrior | None = None
         self.codes: CodeBuffer | None = None
         if isinstance(self.generator, LatentGenerator):
@@ -67,21 +67,14 @@ class DeepGenerativeMemory:
                 capacity = max(1, self.config.n_max // self.config.n_stm)
                 self.codes = CodeBuffer(capacity, latent_dim)
 
-    # Learning
-
     def learn(
-        self,
-        new: Batch,
-        tasks: Mapping[str, TaskInfo],
-        ctx: Context,
-        recalled: Batch | None = None,
+        self, new: Batch, tasks: Mapping[str, TaskInfo], ctx: Context, recalled: Batch | None = None
     ) -> None:
         """Learn new samples by deep generative replay (Algorithm 1)."""
-        batch = as_tensors(new, self.factory.device)
+        batch = lesson = as_tensors(new, self.factory.device)
+        if recalled is not None:
+            lesson = concat(batch, as_tensors(recalled, self.factory.device))
         past = self.codes.decode(self._latent_generator) if self.codes else None
-        lesson = (
-            batch if recalled is None else concat(batch, as_tensors(recalled, self.factory.device))
-        )
         self._replay(lesson, tasks, ctx, past)
         if self.codes is not None:
             remembered = batch if past is None else concat(past, batch)
@@ -118,40 +111,41 @@ class DeepGenerativeMemory:
 
     def train_learner(self, new: Batch, dreams: Batch, ctx: Context, *, resample: bool) -> None:
         """Train L on reconstructions of the new samples and on the dreams (lines 23-25)."""
-        latents = isinstance(self.generator, LatentGenerator)
         if (
-            self.config.latent_noise > 0
-            and latents
-            and isinstance(self.learner, CustomizableLearner)
-        ):
-            self._train_learner_on_latents(new, dreams, ctx, resample=resample)
+            self.n_classes > self.outputs
+        ):  # not before: untrained outputs would distort the dreams' labels
+            self.learner.grow(self.n_classes, ctx.rng.next())
+            self.outputs = self.n_classes
+        noisy = self.config.latent_noise > 0 and isinstance(self.generator, LatentGenerator)
+        if noisy and isinstance(self.learner, CustomizableLearner):
+            prior = self.prior if resample else None
+            self._train_on_latents(self.learner, new, dreams, prior, ctx)
             return
-        self._grow_output(ctx.rng)
         if self.config.reconstruct_inputs in ("new", "all"):
             new = Batch(self._reconstruct(new.x), new.y)  # 23
         if self.config.reconstruct_inputs == "all":
             dreams = Batch(self._reconstruct(dreams.x), dreams.y)
         self.learner.fit(concat(new, dreams), ctx.rng.next(), ctx.callback)  # 24-25
 
-    def _train_learner_on_latents(
-        self, new: Batch, dreams: Batch, ctx: Context, *, resample: bool
+    def _train_on_latents(
+        self,
+        learner: CustomizableLearner,
+        new: Batch,
+        dreams: Batch,
+        prior: LatentPrior | None,
+        ctx: Context,
     ) -> None:
-        """Train L on decoded draws from q(z | x), a new draw at each visit; with `resample`, also new dreams.
+        """Train L on decoded draws from q(z | x), a new draw at each visit; with a prior, also new dreams.
 
         The decoder's variation of a sample is what later dreams look like. It costs one decoding per visit.
         """
-        generator, learner = self._latent_generator, self.learner
-        assert isinstance(learner, CustomizableLearner)
+        generator = self._latent_generator
         noise, clip = self.config.latent_noise, self.config.clip_probability
         lesson = concat(new, dreams)
         mean, deviation = generator.encode(lesson.x)
         is_dream = torch.arange(len(lesson), device=mean.device) >= len(new)
-        prior = self.prior if resample else None
-        self._grow_output(ctx.rng)
 
-        def loss(
-            mean: Tensor, deviation: Tensor, y: Tensor, is_dream: Tensor, rng: torch.Generator
-        ) -> Tensor:
+        def loss(mean: Tensor, deviation: Tensor, y: Tensor, is_dream: Tensor, rng: Any) -> Tensor:
             draw = torch.randn(mean.shape, generator=rng).to(mean.device)
             z = torch.addcmul(mean, deviation, draw, value=noise)
             if prior:
@@ -161,17 +155,8 @@ class DeepGenerativeMemory:
         data = (mean, deviation, lesson.y, is_dream)
         learner.train_with(loss, data, ctx.rng.next(), ctx.callback)
 
-    def _grow_output(self, rng: SeedStream) -> None:
-        """Add output units for new classes. Call after dreams are labeled: untrained outputs would distort them."""
-        if self.n_classes > self._outputs:
-            self.learner.grow(self.n_classes, rng.next())
-            self._outputs = self.n_classes
-
     def grow(self, n_classes: int) -> None:
-        """From now on there are this many classes; output units for them come with the next training."""
         self.n_classes = n_classes
-
-    # Generating
 
     def dream(self, n: int, rng: SeedStream) -> Batch:
         """Draw n inputs from G and label them with L (lines 17-18); a fitted prior knows the labels."""
@@ -188,30 +173,25 @@ class DeepGenerativeMemory:
         return self.dream(self.n_seen, rng)
 
     def sample(self, n: int, rng: SeedStream) -> Batch:
-        """Generate n labeled samples."""
         dreams = self.dream(n, rng)
         return Batch(to_numpy(dreams.x), to_numpy(dreams.y))
 
-    def recall(self, x: NDArray[Any]) -> Batch:
+    def recall(self, x: Array) -> Batch:
         """Reconstructions of the inputs, with the learner's labels (section 3.2)."""
         x_recon = self._reconstruct(self._tensor(x))
         return Batch(to_numpy(x_recon), to_numpy(self._predict(x_recon).argmax(dim=1)))
 
-    def reconstruct(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The inputs as the generator models them."""
+    def reconstruct(self, x: Array) -> Array:
         return to_numpy(self._reconstruct(self._tensor(x)))
 
     def _reconstruct(self, x: Tensor) -> Tensor:
-        """A generator that cannot reconstruct passes its inputs through."""
         return self.generator.reconstruct(x) if isinstance(self.generator, Reconstructs) else x
 
-    def encode(self, x: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, x: Array) -> Array:
         """Mean latents of the inputs, shape (n, latent_dim)."""
         return to_numpy(self._latent_generator.encode(self._tensor(x))[0])
 
-    # Predicting
-
-    def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
+    def predict_proba(self, x: Array) -> Array:
         """Class probabilities by way of the reconstruction: x → G → x_recon → L → y (figure 1).
 
         With `predict_with="learner+prior"`, p(y | x) ∝ (L(y | x_recon) p(z | y))^¼, z being the mean of
@@ -228,14 +208,14 @@ class DeepGenerativeMemory:
     @property
     def predicting_prior(self) -> LatentPrior | None:
         """The prior if it takes part in predictions. In a task memory it does not: its learner has seen rows."""
-        used = self.prior and self.role == "ltm" and self.config.predict_with == "learner+prior"
-        return self.prior if used else None
+        used = self.role == "ltm" and self.config.predict_with == "learner+prior"
+        return self.prior if used and self.prior else None
 
     def _predict(self, x: Tensor) -> Tensor:
         """L(x), shape (n, n_classes); a class that came after the last training has probability 0."""
-        return F.pad(self.learner.predict_proba(x), (0, self.n_classes - self._outputs))
+        return F.pad(self.learner.predict_proba(x), (0, self.n_classes - self.outputs))
 
-    def recognition_loss(self, x: NDArray[Any]) -> NDArray[Any]:
+    def recognition_loss(self, x: Array) -> Array:
         """recons_loss(x) / intensity(x) of each sample, shape (n,) (appendix A).
 
         Intensity is the sum of pixel values; a blank image counts as one pixel. With `recognition="density"`:
@@ -257,8 +237,6 @@ class DeepGenerativeMemory:
             loss = loss - _entropy(x) - map_batches(self.prior.log_density, z)
         return loss / x.sum(dim=1).clamp(min=1.0)
 
-    # State
-
     def nbytes(self, *, at_capacity: bool = False) -> int:
         """Bytes of weights and prior; at capacity the prior has all its components."""
         state = {key: value for key, value in self.state().items() if key != "codes"}
@@ -267,30 +245,21 @@ class DeepGenerativeMemory:
         return bytes_in({**state, "prior": {}}) + self.prior.capacity_bytes(self.n_classes)
 
     def buffer_bytes(self) -> int:
-        """Bytes of the codes."""
-        return self.codes.nbytes() if self.codes is not None else 0
+        return self.codes.nbytes() if self.codes else 0
 
     def state(self) -> State:
-        """All that was learned."""
         state = {
             "generator": dict(self.generator.state_dict()),
             "learner": dict(self.learner.state_dict()),
             "tasks": self.tasks.state(),
-            "age": self.age,
-            "n_seen": self.n_seen,
-            "n_classes": self.n_classes,
-            "outputs": self._outputs,
+            **{name: getattr(self, name) for name in COUNTS},
         }
-        if self.prior is not None:
-            state["prior"] = self.prior.state()
-        if self.codes is not None:
-            state["codes"] = self.codes.state()
-        return state
+        optional = {"prior": self.prior, "codes": self.codes}
+        return state | {key: part.state() for key, part in optional.items() if part is not None}
 
     def load_state(self, state: State) -> None:
-        """Load what `state` returned."""
         state = map_arrays(state, lambda array: copy_tensor(array, self.factory.device))
-        if state["outputs"] != self._outputs:
+        if state["outputs"] != self.outputs:
             self.learner = self.factory.learner(self.role, state["outputs"], SeedStream(0).next())
         self.generator.load_state_dict(state["generator"])
         self.learner.load_state_dict(state["learner"])
@@ -299,15 +268,14 @@ class DeepGenerativeMemory:
         if self.codes is not None:
             self.codes = self.codes.with_state(state["codes"])
         self.tasks = TaskLog.from_state(state["tasks"])
-        self.age, self.n_seen = state["age"], state["n_seen"]
-        self.n_classes, self._outputs = state["n_classes"], state["outputs"]
+        vars(self).update({name: state[name] for name in COUNTS})
 
     @property
     def _latent_generator(self) -> LatentGenerator:
         assert isinstance(self.generator, LatentGenerator)
         return self.generator
 
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
+    def _tensor(self, array: Array) -> Tensor:
         return as_tensor(array, self.factory.device)
 
 

@@ -1,9 +1,8 @@
 """Where a generator's latents lie: a bounded Gaussian mixture for each class, to sample from."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +17,7 @@ MIN_SAMPLES_PER_COMPONENT = 20
 MIN_VARIANCE = 1e-4
 """Added to every covariance, so that it has a Cholesky factor."""
 ROWS_PER_BLOCK = 64
-"""Latents scored at once against all components; this many fit into a cache."""
+"""Latents scored at once; this many fit into a cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,6 @@ class LatentPrior:
     """Lower Cholesky factors of the covariances."""
 
     def __bool__(self) -> bool:
-        """Whether it has been fitted."""
         return len(self.labels) > 0
 
     def capacity_bytes(self, n_classes: int) -> int:
@@ -51,15 +49,13 @@ class LatentPrior:
         per_component = self.labels.itemsize + self.weights.itemsize * (1 + d + d * d)
         return max(self.budget, n_classes) * per_component
 
-    def fit(self, mean: Tensor, deviation: Tensor, y: Tensor, rng: torch.Generator) -> LatentPrior:
+    def fit(self, mean: Tensor, deviation: Tensor, y: Tensor, rng: torch.Generator) -> Self:
         """A prior of samples of these classes with posteriors N(mean, deviation²)."""
         classes = y.unique(sorted=True).tolist()
         most = max(1, self.budget // len(classes))
         parts = [_mixture(mean[y == label], deviation[y == label], most, rng) for label in classes]
-        labels = torch.repeat_interleave(
-            torch.tensor(classes, device=y.device),
-            torch.tensor([len(part[0]) for part in parts], device=y.device),
-        )
+        counts = torch.tensor([len(part[0]) for part in parts], device=y.device)
+        labels = torch.tensor(classes, device=y.device).repeat_interleave(counts)
         weights, means, roots = (torch.cat(column) for column in zip(*parts, strict=True))
         return replace(self, labels=labels, weights=weights, means=means, roots=roots)
 
@@ -68,16 +64,12 @@ class LatentPrior:
         labels, weights = self.labels.cpu(), self.weights.cpu()
         classes = labels.unique()
         counts = torch.zeros(len(labels), dtype=torch.int64)
-        for label, each in zip(
-            classes, _apportion(n, torch.ones(len(classes)), rng).tolist(), strict=True
-        ):
+        shares = _apportion(n, torch.ones(len(classes)), rng).tolist()
+        for label, each in zip(classes, shares, strict=True):
             counts[labels == label] = _apportion(each, weights[labels == label], rng)
-        noise = (
-            torch.randn(n, self.means.shape[1], generator=rng)
-            .to(self.means.device)
-            .split(counts.tolist())
-        )
-        z = [torch.addmm(*part) for part in zip(self.means, noise, self.roots.mT, strict=True)]
+        noise = torch.randn(n, self.means.shape[1], generator=rng).to(self.means.device)
+        parts = zip(self.means, noise.split(counts.tolist()), self.roots.mT, strict=True)
+        z = [torch.addmm(*part) for part in parts]
         return torch.cat(z), self.labels.repeat_interleave(counts.to(self.labels.device))
 
     def sample_for(self, y: Tensor, rng: torch.Generator) -> Tensor:
@@ -112,26 +104,29 @@ class LatentPrior:
             torch.addmm(shift, part, stacked).square_().view(-1, k, d).sum(dim=2)
             for part in z.split(ROWS_PER_BLOCK)
         ]
-        log_norms = self.roots.diagonal(dim1=1, dim2=2).log().sum(dim=1) + d / 2 * math.log(
-            2 * math.pi
-        )
+        log_roots = self.roots.diagonal(dim1=1, dim2=2).log().sum(dim=1)
+        log_norms = log_roots + d / 2 * math.log(2 * math.pi)
         return (self.weights.log() - log_norms - torch.cat(distances) / 2).T
 
     def state(self) -> State:
-        """The components; the budget belongs to the config."""
         d = self.latent_dim
         means, roots = self.means.reshape(-1, d), self.roots.reshape(-1, d, d)
         return {"labels": self.labels, "weights": self.weights, "means": means, "roots": roots}
 
-    def with_state(self, state: State) -> LatentPrior:
+    def with_state(self, state: State) -> Self:
         """A prior with what `state` returned."""
         n, d = len(state["labels"]), self.latent_dim
         shapes = {"labels": (n,), "weights": (n,), "means": (n, d), "roots": (n, d, d)}
-        for name, shape in shapes.items():
-            given = state[name]
-            if given.dtype != getattr(self, name).dtype or given.shape != shape:
-                raise ValueError(f"{name} of the prior are {given.dtype} of {tuple(given.shape)}")
-        return replace(self, **{name: state[name] for name in shapes})
+        return replace(self, **check_arrays(self, state, shapes))
+
+
+def check_arrays(part: Any, state: State, shapes: dict[str, tuple[int, ...]]) -> State:
+    """These arrays of a state; each must have its shape here, and the type of the part's own array."""
+    for name, shape in shapes.items():
+        given = state[name]
+        if given.dtype != getattr(part, name).dtype or given.shape != shape:
+            raise ValueError(f"{name} of {type(part).__name__} are {given.dtype} of {given.shape}")
+    return {name: state[name] for name in shapes}
 
 
 def _apportion(n: int, weights: Tensor, rng: torch.Generator) -> Tensor:
@@ -193,8 +188,7 @@ def kmeans(points: Tensor, k: int, rng: torch.Generator) -> Tensor:
     for _ in range(k - 1):
         chosen = int(torch.multinomial(distances.cpu() + 1e-12, 1, generator=rng))
         centers = torch.cat([centers, points[chosen : chosen + 1]])
-        newest = torch.cdist(points, centers[-1:])[:, 0].square()
-        distances = torch.minimum(distances, newest)
+        distances = distances.minimum(torch.cdist(points, centers[-1:])[:, 0].square())
     for _ in range(KMEANS_ROUNDS):
         members = F.one_hot(torch.cdist(points, centers).argmin(dim=1), k).float()
         count = members.sum(dim=0)[:, None]

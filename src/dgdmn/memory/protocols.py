@@ -4,9 +4,7 @@ A memory is a persistent value: `copy.copy(memory)` is a cheap snapshot. Methods
 its attributes and never modify what a snapshot shares. This is how a failed call leaves everything as it was.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -30,16 +28,11 @@ class GenerativeMemory(Protocol):
     """The tasks it has learned; empty before it learns."""
 
     def learn(
-        self,
-        new: Batch,
-        tasks: Mapping[str, TaskInfo],
-        ctx: Context,
-        recalled: Batch | None = None,
+        self, new: Batch, tasks: Mapping[str, TaskInfo], ctx: Context, recalled: Batch | None = None
     ) -> None:
         """Learn new samples of these tasks.
 
-        `recalled` are the same inputs as another memory recalls them. They may help, but do not count as
-        seen.
+        `recalled` are the same inputs as another memory recalls them; they may help, but are not counted.
         """
 
     def consolidate(self, task_memories: Sequence[Any], ctx: Context) -> None:
@@ -73,17 +66,8 @@ class GenerativeMemory(Protocol):
         """Load what `state` returned."""
 
 
-class MemoryFactory(Protocol):
-    """Makes an untrained memory."""
-
-    def __call__(self, role: Role, n_classes: int, rng: SeedStream) -> GenerativeMemory:
-        """A memory of this role for this many classes."""
-
-
-class OwnMemory(Protocol):
-    """A user's memory class: what `DGDMN(memory=…)` takes."""
-
-    def __call__(
-        self, shape: tuple[int, ...], n_classes: int, role: Role, rng: SeedStream
-    ) -> GenerativeMemory:
-        """An untrained memory for flattened inputs of this shape, in [0, 1]."""
+MemoryFactory = Callable[[Role, int, SeedStream], GenerativeMemory]
+"""Makes an untrained memory of a role for a number of classes."""
+OwnMemory = Callable[[tuple[int, ...], int, Role, SeedStream], GenerativeMemory]
+"""A user's memory class, what `DGDMN(memory=…)` takes: it makes an untrained memory for flattened inputs of a
+shape, in [0, 1], and a number of classes."""

@@ -1,7 +1,5 @@
 """Appendix A: which memory knows these samples, when no task is named."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +9,8 @@ from numpy.typing import NDArray
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
 from dgdmn.memory.protocols import Array, GenerativeMemory
+
+Memories = Sequence[GenerativeMemory]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Recognized:
     """Whether some memory's loss was below γ, shape (n,)."""
 
 
-def recognize(x: Array, memories: Sequence[GenerativeMemory], config: Config) -> Recognized:
+def recognize(x: Array, memories: Memories, config: Config) -> Recognized:
     """The memory with the lowest recognition loss below γ, else the last one: the long-term memory.
 
     Appendix A judges a whole `batch` by its mean. With `recognize_per="sample"` each sample is judged alone, as
@@ -41,7 +41,7 @@ def recognize(x: Array, memories: Sequence[GenerativeMemory], config: Config) ->
     return Recognized(losses, np.where(sure, judged.argmin(axis=1), len(memories) - 1), known)
 
 
-def predict_by(x: Array, memories: Sequence[GenerativeMemory], chosen: NDArray[np.intp]) -> Array:
+def predict_by(x: Array, memories: Memories, chosen: NDArray[np.intp]) -> Array:
     """Class probabilities, each sample answered by its chosen memory, shape (n, n_classes)."""
     parts = [memory.predict_proba(x[chosen == index]) for index, memory in enumerate(memories)]
     answers = np.empty((len(x), parts[0].shape[1]), dtype=parts[0].dtype)
@@ -50,9 +50,7 @@ def predict_by(x: Array, memories: Sequence[GenerativeMemory], chosen: NDArray[n
     return answers
 
 
-def known_by(
-    new: Batch, memories: Sequence[GenerativeMemory], gamma: float
-) -> GenerativeMemory | None:
+def known_by(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory | None:
     """The memory that knows a task's samples best, with a mean recognition loss below γ; None if none does.
 
     A memory that never met one of their classes cannot know them.

@@ -1,7 +1,5 @@
 """Algorithm 1: deep generative replay. Read it beside the paper; line numbers on the right."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -20,14 +18,9 @@ class Replayable(Protocol):
     age: int
     tasks: TaskLog
 
-    def dream(self, n: int, rng: SeedStream) -> Batch:
-        """Draw n inputs from G and label them."""
-
-    def train_generator(self, batch: Batch, new: Batch, ctx: Context) -> None:
-        """Train G on the whole batch; `new` is the part that is not dreamed."""
-
-    def train_learner(self, new: Batch, dreams: Batch, ctx: Context, *, resample: bool) -> None:
-        """Train L on both parts; with `resample`, dreams may be drawn again during the training."""
+    def dream(self, n: int, rng: SeedStream) -> Batch: ...
+    def train_generator(self, batch: Batch, new: Batch, ctx: Context) -> None: ...
+    def train_learner(self, new: Batch, dreams: Batch, ctx: Context, *, resample: bool) -> None: ...
 
 
 def allocate(n_new: int, age: int, n_max: int, kappa: float) -> tuple[int, int]:
@@ -57,17 +50,12 @@ def replay(
     ctx: Context,
     past: Batch | None = None,
 ) -> None:
-    """Train a generative memory on new samples of `d_tasks` and on dreams of its own past.
-
-    `past`, where given, takes the place of the dreams.
-    """
+    """Train a memory on new samples of `d_tasks` and on dreams of its past, or on `past` instead of dreams."""
     kappa = min(1.0, config.kappa * (len(d_tasks) if config.kappa_per == "task" else 1))
     n_tasks, n_gen = allocate(len(new), dgm.age, config.n_max, kappa)  # lines 3-16
     x_tasks = new if n_tasks >= len(new) else new.subsample(n_tasks, ctx.rng.next())  # 12
-    x_gen = (
-        dgm.dream(n_gen, ctx.rng)  # 17-18: X_gen from G, Y_gen = L(X_gen)
-        if past is None
-        else past.subsample(n_gen, ctx.rng.next())
+    x_gen = (  # 17-18: X_gen from G, Y_gen = L(X_gen)
+        dgm.dream(n_gen, ctx.rng) if past is None else past.subsample(n_gen, ctx.rng.next())
     )
     x_tr = concat(x_tasks, x_gen)  # 19
 
@@ -75,9 +63,8 @@ def replay(
     dgm.age += len(new) if config.age == "seen" else n_tasks + n_gen  # 21
 
     dgm.train_generator(x_tr, x_tasks, ctx)  # 22
-    dgm.train_learner(
-        x_tasks, x_gen, ctx, resample=config.resample_dreams and past is None
-    )  # 23-25
+    resample = config.resample_dreams and past is None
+    dgm.train_learner(x_tasks, x_gen, ctx, resample=resample)  # 23-25
 
     dreamed = Counter(x_gen.y.tolist())
     counts = tuple(dreamed[label] for label in range(max(dreamed, default=-1) + 1))

@@ -1,8 +1,7 @@
 """L: dense and convolutional classifiers of appendix B."""
 
-from __future__ import annotations
-
 import itertools
+import math
 from typing import ClassVar
 
 import torch
@@ -36,9 +35,7 @@ class Classifier(TrainableNetwork):
         super().__init__(schedule)
         self.clip_probability = clip_probability
         drop = [Dropout(dropout)] if dropout else []
-        layers, width = (
-            _convolutional(shape, convolutions, drop, rng) if convolutions else ([], _size(shape))
-        )
+        layers, width = _convolutional(shape, convolutions, drop, rng)
         for n_in, n_out in itertools.pairwise((width, *hidden)):
             layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True), *drop]
         self.body = nn.Sequential(*layers)
@@ -52,7 +49,6 @@ class Classifier(TrainableNetwork):
         return logits
 
     def features(self, x: Tensor) -> Tensor:
-        """Activations of the last hidden layer, shape (n, units)."""
         return map_batches(self.body, x)
 
     def loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
@@ -60,15 +56,12 @@ class Classifier(TrainableNetwork):
         return cross_entropy(self(x, rng), y, self.clip_probability)
 
     def fit(self, batch: Batch, rng: torch.Generator, callback: Callback) -> None:
-        """Train on labeled inputs, starting from the present weights."""
         self.train_with(self.loss, (batch.x, batch.y), rng, callback)
 
     def predict_proba(self, x: Tensor) -> Tensor:
-        """Class probabilities, shape (n, n_classes)."""
         return map_batches(lambda part: F.softmax(self(part), dim=1), x)
 
     def grow(self, n_classes: int, rng: torch.Generator) -> None:
-        """Add output units; the old ones keep their weights."""
         old, n_old = self.head, self.head.out_features
         if n_classes <= n_old:
             return
@@ -100,17 +93,14 @@ def cross_entropy(logits: Tensor, y: Tensor, clip: float = 0.0) -> Tensor:
 def _convolutional(
     shape: tuple[int, ...], kernels: tuple[int, ...], drop: list[Dropout], rng: torch.Generator
 ) -> tuple[list[nn.Module], int]:
+    if not kernels:
+        return [], math.prod(shape)
     height, width, channels = image_shape(shape)
     layers: list[nn.Module] = [ToImage(height, width, channels)]
     for n_in, n_out in itertools.pairwise((channels, *kernels)):
         layers += [convolution(n_in, n_out, 3, rng), nn.ReLU(inplace=True), nn.MaxPool2d(2), *drop]
         height, width = (height - 2) // 2, (width - 2) // 2
     if min(height, width) < 1:
-        raise UsageError(
-            f"images of {shape} are too small for {len(kernels)} convolutions with pooling"
-        )
+        n = len(kernels)
+        raise UsageError(f"images of {shape} are too small for {n} convolutions with pooling")
     return [*layers, nn.Flatten()], kernels[-1] * height * width
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    return int(torch.Size(shape).numel())

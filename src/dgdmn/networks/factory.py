@@ -1,8 +1,7 @@
 """Which networks a memory is made of: the preset's, or a user's own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -29,19 +28,17 @@ class NetworkFactory:
         """G for a short-term task memory or the long-term memory."""
         if self.own_generator is not None:
             return self.own_generator(self.shape, role, rng)
-        c, small = self.config, role == "stm"
-        vae = VAE(
+        min_steps = self._option(role, "min_steps")
+        network = VAE(
             self.shape,
-            hidden=c.sttm_generator_layers if small else c.generator_layers,
-            convolutions=c.sttm_generator_convolutions if small else c.generator_convolutions,
-            latent_dim=c.sttm_latent_dim if small else c.latent_dim,
-            beta=c.beta,
-            schedule=self._schedule(
-                c.generator_epochs, c.sttm_min_steps if small else 0, clip=True
-            ),
+            hidden=self._option(role, "generator_layers"),
+            convolutions=self._option(role, "generator_convolutions"),
+            latent_dim=self._option(role, "latent_dim"),
+            beta=self.config.beta,
+            schedule=self._schedule(self.config.generator_epochs, min_steps, clip=True),
             rng=rng,
         )
-        return to_device(vae, self.device)
+        return to_device(network, self.device)
 
     def learner(
         self,
@@ -55,30 +52,24 @@ class NetworkFactory:
         """L for a short-term task memory or the long-term memory."""
         if self.own_learner is not None:
             return self.own_learner(self.shape, n_classes, role, rng)
-        c, small = self.config, role == "stm"
-        classifier = Classifier(
+        network = Classifier(
             self.shape,
             n_classes,
-            hidden=c.sttm_learner_layers if small else c.learner_layers,
-            convolutions=c.sttm_learner_convolutions if small else c.learner_convolutions,
+            hidden=self._option(role, "learner_layers"),
+            convolutions=self._option(role, "learner_convolutions"),
             dropout=dropout,
-            clip_probability=c.clip_probability,
-            schedule=self._schedule(epochs or c.learner_epochs, clip=False),
+            clip_probability=self.config.clip_probability,
+            schedule=self._schedule(epochs or self.config.learner_epochs, self.config.min_steps),
             rng=rng,
         )
-        return to_device(classifier, self.device)
+        return to_device(network, self.device)
 
-    def _schedule(self, epochs: int, min_steps: int = 0, *, clip: bool) -> Schedule:
-        c = self.config
-        return Schedule(
-            epochs=epochs,
-            batch_size=c.batch_size,
-            learning_rate=c.learning_rate,
-            rho=c.rho,
-            epsilon=c.epsilon,
-            momentum=c.momentum,
-            clip_norm=c.clip_norm if clip else 0.0,
-            clip_value=c.clip_value if clip else 0.0,
-            min_steps=max(min_steps, c.min_steps),
-            one_cycle=c.lr_schedule == "one_cycle",
-        )
+    def _option(self, role: Role, name: str) -> Any:
+        return getattr(self.config, f"sttm_{name}" if role == "stm" else name)
+
+    def _schedule(self, epochs: int, min_steps: int, *, clip: bool = False) -> Schedule:
+        c, shared = self.config, ["batch_size", "learning_rate", "rho", "epsilon", "momentum"]
+        shared += ["clip_norm", "clip_value"] if clip else []
+        options: dict[str, Any] = {name: getattr(c, name) for name in shared}
+        options["one_cycle"] = c.lr_schedule == "one_cycle"
+        return Schedule(epochs, min_steps=max(min_steps, c.min_steps), **options)

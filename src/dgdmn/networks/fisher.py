@@ -1,7 +1,6 @@
 """The Fisher information of a learner: how much each weight matters."""
 
-from __future__ import annotations
-
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -34,9 +33,7 @@ def diagonal_fisher(learner: CustomizableLearner, x: Tensor) -> list[Tensor]:
         n_rows = max(1, _FLOATS // (size * learner(x[:1]).shape[1]))
         parts = [_squares_by_row(learner, rows) for rows in x.split(n_rows)]
     else:
-        raise UsageError(
-            f"learner {type(learner).__name__} is not a torch module, which EWC needs"
-        )
+        raise UsageError(f"learner {type(learner).__name__} is not a torch module, which EWC needs")
     return [torch.stack(sums).sum(dim=0) / len(x) for sums in zip(*parts, strict=True)]
 
 
@@ -66,25 +63,20 @@ def _squares_by_layer(learner: Classifier, x: Tensor) -> list[Tensor]:
     added to each output are there to be differentiated: rows do not mix, so one backward pass gives δ of
     all rows.
     """
-    layers, inputs, zeros = [], [], []
+    inputs, zeros = [], []
     for layer in (*learner.body, learner.head):
+        output = layer(x)
         if isinstance(layer, nn.Linear | nn.Conv2d):
             a = F.unfold(x, layer.kernel_size) if isinstance(layer, nn.Conv2d) else x
-            output = layer(x)
-            zero = torch.zeros_like(output, requires_grad=True)
-            layers.append(layer)
-            inputs.append(a.detach())
-            zeros.append(zero)
-            x = output + zero
-        else:
-            x = layer(x)
+            inputs.append((layer, a.detach()))
+            zeros.append(torch.zeros_like(output, requires_grad=True))
+            output = output + zeros[-1]
+        x = output
     sums = [torch.zeros_like(parameter) for parameter in learner.parameters()]
     for score in _scores(x).sum(dim=0):
         deltas = torch.autograd.grad(score, zeros, retain_graph=True)
-        squares = [
-            s for parts in zip(layers, inputs, deltas, strict=True) for s in _squares(*parts)
-        ]
-        sums = [total + square for total, square in zip(sums, squares, strict=True)]
+        squares = [_squares(*known, delta) for known, delta in zip(inputs, deltas, strict=True)]
+        sums = [total + s for total, s in zip(sums, itertools.chain(*squares), strict=True)]
     return sums
 
 

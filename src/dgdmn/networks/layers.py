@@ -1,7 +1,5 @@
 """Layers as in Keras of 2017: Glorot-uniform weights and zero biases from a given generator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -48,48 +46,39 @@ class Dropout(nn.Module):
         return x * kept / (1 - self.rate)
 
 
-class ToImage(nn.Module):
-    """Flat rows (n, h · w · c) to images (n, c, h, w)."""
-
-    def __init__(self, height: int, width: int, channels: int) -> None:
+class _Reshape(nn.Module):
+    def __init__(self, *shape: int) -> None:
         super().__init__()
-        self.shape = (height, width, channels)
+        self.shape = shape
+
+
+class ToImage(_Reshape):
+    """Flat rows (n, h · w · c) to images (n, c, h, w), for the shape (h, w, c)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, h · w · c) → (n, c, h, w)."""
         return x.reshape(x.shape[0], *self.shape).permute(0, 3, 1, 2)
 
 
-class ToRows(nn.Module):
-    """Images (n, c, h, w), cropped to a size, to flat rows (n, h · w · c)."""
-
-    def __init__(self, height: int, width: int) -> None:
-        super().__init__()
-        self.height, self.width = height, width
+class ToRows(_Reshape):
+    """Images (n, c, ≥ h, ≥ w), cropped to the shape (h, w), to flat rows (n, h · w · c)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, c, ≥ h, ≥ w) → (n, h · w · c)."""
-        return x[:, :, : self.height, : self.width].permute(0, 2, 3, 1).flatten(1)
+        height, width = self.shape
+        return x[:, :, :height, :width].permute(0, 2, 3, 1).flatten(1)
 
 
-class ToFeatures(nn.Module):
+class ToFeatures(_Reshape):
     """Flat rows (n, c · h · w) to images; transposed convolutions are faster where the channels lie last."""
 
-    def __init__(self, channels: int, height: int, width: int) -> None:
-        super().__init__()
-        self.shape = (channels, height, width)
-
     def forward(self, x: Tensor) -> Tensor:
-        """(n, c · h · w) → (n, c, h, w)."""
         return x.reshape(x.shape[0], *self.shape).contiguous(memory_format=torch.channels_last)
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Height, width and channels of an input shape; a flat row must be a square image."""
-    if len(shape) == 3:
-        return shape[0], shape[1], shape[2]
-    if len(shape) == 2:
-        return shape[0], shape[1], 1
+    if len(shape) > 1:
+        height, width, channels = (*shape, 1)[:3]
+        return height, width, channels
     side = round(shape[0] ** 0.5)
     if side * side != shape[0]:
         raise UsageError(

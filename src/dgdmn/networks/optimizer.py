@@ -1,9 +1,8 @@
 """RMSProp as in Keras of 2017, in as few passes over memory as torch allows."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 _SETTLED = 1e9  # a step count so large that Adam's bias corrections are 1
 
 
+@dataclass(eq=False)
 class RMSProp:
     """RMSProp with `clipnorm` over all gradients together, then `clipvalue` on each element.
 
@@ -21,28 +21,24 @@ class RMSProp:
     more buffer of the weights' size.
     """
 
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        *,
-        learning_rate: float,
-        rho: float,
-        epsilon: float,
-        clip_norm: float,
-        clip_value: float,
-        momentum: float = 0.0,
-    ) -> None:
-        self.parameters = list(parameters)
+    parameters: Sequence[nn.Parameter]
+    learning_rate: float
+    rho: float
+    epsilon: float
+    clip_norm: float
+    clip_value: float
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.parameters = list(self.parameters)
         self.squares = [torch.zeros_like(p) for p in self.parameters]
-        self.learning_rate, self.rho, self.epsilon = learning_rate, rho, epsilon
-        self.clip_norm, self.clip_value, self.momentum = clip_norm, clip_value, momentum
-        self.averages = [torch.zeros_like(p) for p in self.parameters] if momentum else []
+        self.averages = [torch.zeros_like(p) for p in self.parameters] if self.momentum else []
         self._steps = [torch.tensor(_SETTLED, device=p.device) for p in self.parameters]
 
     @torch.no_grad()
     def step(self, gradients: tuple[Tensor, ...]) -> None:
         """Update the parameters; the gradients are overwritten."""
-        gradients = _contiguous_like(self.parameters, gradients)
+        gradients = self._contiguous(gradients)
         divisor = self._clip(gradients) if self.clip_norm or self.clip_value else 1.0
         scale = torch.tensor(divisor, device=gradients[0].device) if divisor != 1.0 else None
         torch._fused_adam_(
@@ -78,19 +74,16 @@ class RMSProp:
                     gradient.clamp_(-bound, bound)
         return divisor
 
+    def _contiguous(self, gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Each gradient in its own memory, laid out like its parameter.
 
-def _contiguous_like(
-    parameters: Sequence[Tensor], gradients: Sequence[Tensor]
-) -> tuple[Tensor, ...]:
-    """Each gradient in its own memory, laid out like its parameter.
-
-    The kernel ignores strides and writes in place. Convolutions prefer channels last, and parameters that
-    are summed share one gradient.
-    """
-    shared = len({gradient.data_ptr() for gradient in gradients}) < len(gradients)
-    return tuple(
-        torch.empty_like(parameter).copy_(gradient)
-        if shared or gradient.stride() != parameter.stride()
-        else gradient
-        for parameter, gradient in zip(parameters, gradients, strict=True)
-    )
+        The kernel ignores strides and writes in place. Convolutions prefer channels last, and parameters
+        that are summed share one gradient.
+        """
+        shared = len({gradient.data_ptr() for gradient in gradients}) < len(gradients)
+        return tuple(
+            torch.empty_like(parameter).copy_(gradient)
+            if shared or gradient.stride() != parameter.stride()
+            else gradient
+            for parameter, gradient in zip(self.parameters, gradients, strict=True)
+        )

@@ -1,8 +1,6 @@
 """What a generator and a learner must provide, ours or a user's own. Check yours with `dgdmn.testing`."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -16,8 +14,15 @@ Role = Literal["stm", "ltm"]
 """A network of a small short-term task memory, or of the large long-term memory."""
 
 
-class Generator(Protocol):
-    """G: models the inputs. Usually an `nn.Module`, which brings the last two methods.
+class Stateful(Protocol):
+    """All that was learned, as tensors; an `nn.Module` has these two methods."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any]) -> object: ...
+
+
+class Generator(Stateful, Protocol):
+    """G: models the inputs.
 
     Inputs and outputs are flat float tensors in [0, 1], shape (n, d). All randomness comes from the
     generator passed in, so a seed gives the same bits.
@@ -28,12 +33,6 @@ class Generator(Protocol):
 
     def sample(self, n: int, rng: torch.Generator) -> Tensor:
         """Draw n inputs, shape (n, d)."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that was learned, as tensors."""
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> object:
-        """Load what `state_dict` returned."""
 
 
 @runtime_checkable
@@ -52,7 +51,6 @@ class LatentGenerator(Reconstructs, Protocol):
     """A generator with a latent space, as `VAE`. A code buffer and a latent prior need this."""
 
     latent_dim: int
-    """Size of a latent code."""
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of q(z | x), each (n, latent_dim); no gradients."""
@@ -61,7 +59,7 @@ class LatentGenerator(Reconstructs, Protocol):
         """The mean inputs of these codes, shape (n, d); no gradients."""
 
 
-class Learner(Protocol):
+class Learner(Stateful, Protocol):
     """L: predicts a class index from an input."""
 
     def fit(self, batch: Batch, rng: torch.Generator, callback: Callback) -> None:
@@ -72,12 +70,6 @@ class Learner(Protocol):
 
     def grow(self, n_classes: int, rng: torch.Generator) -> None:
         """Add output units; the answers about old classes stay."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that was learned, as tensors."""
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> object:
-        """Load what `state_dict` returned."""
 
 
 @runtime_checkable
@@ -91,8 +83,7 @@ class CustomizableLearner(Learner, Protocol):
     def __call__(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
         """Logits, shape (n, number of outputs), with gradients."""
 
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """The weights."""
+    def parameters(self) -> Iterator[nn.Parameter]: ...
 
     def features(self, x: Tensor) -> Tensor:
         """Activations of the last hidden layer, shape (n, units); no gradients."""
@@ -109,17 +100,9 @@ class CustomizableLearner(Learner, Protocol):
         """Train with this loss and step; the step may add to `accumulators` in place."""
 
 
-class GeneratorFactory(Protocol):
-    """Makes a generator; a class with this signature works."""
-
-    def __call__(self, shape: tuple[int, ...], role: Role, rng: torch.Generator) -> Generator:
-        """An untrained generator for inputs of this shape: (d,), (h, w) or (h, w, channels)."""
-
-
-class LearnerFactory(Protocol):
-    """Makes a learner."""
-
-    def __call__(
-        self, shape: tuple[int, ...], n_classes: int, role: Role, rng: torch.Generator
-    ) -> Learner:
-        """An untrained learner with this many outputs."""
+Shape = tuple[int, ...]
+"""Shape of one input: (d,), (h, w) or (h, w, channels)."""
+GeneratorFactory = Callable[[Shape, Role, torch.Generator], Generator]
+"""Makes an untrained generator for inputs of a shape; a class with this signature works."""
+LearnerFactory = Callable[[Shape, int, Role, torch.Generator], Learner]
+"""Makes an untrained learner for inputs of a shape, with this many outputs."""

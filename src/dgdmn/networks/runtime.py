@@ -1,7 +1,5 @@
 """How torch computes: threads, denormal numbers, devices, and arrays on their way in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral

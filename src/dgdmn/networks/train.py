@@ -1,7 +1,5 @@
 """The only training loop in the project."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ Gradients = tuple[Tensor, ...]
 Step = Callable[[RMSProp, Gradients], None]
 """Updates the parameters from their gradients; an algorithm may pass its own."""
 
+OPTIMIZER_SETTINGS = ("learning_rate", "rho", "epsilon", "momentum", "clip_norm", "clip_value")
 WARM_UP = 0.1
 """Share of a one-cycle training in which the step size rises linearly; then it falls along a cosine."""
 FINAL_RATE = 0.001
@@ -75,9 +74,8 @@ class TrainingState:
 
     def state(self) -> list[Tensor]:
         """Copies of the weights, the optimizer's averages, the accumulators and the random state."""
-        return [tensor.detach().clone() for tensor in self._tensors()] + [
-            self.generator.get_state()
-        ]
+        copies = [tensor.detach().clone() for tensor in self._tensors()]
+        return [*copies, self.generator.get_state()]
 
     @torch.no_grad()
     def load_state(self, state: Sequence[Any]) -> None:
@@ -87,13 +85,8 @@ class TrainingState:
         self.generator.set_state(torch.as_tensor(state[-1]).cpu())
 
     def _tensors(self) -> list[Tensor]:
-        optimizer = [*self.optimizer.squares, *self.optimizer.averages]
-        return [
-            *self.network.parameters(),
-            *self.network.buffers(),
-            *optimizer,
-            *self.accumulators,
-        ]
+        weights = [*self.network.parameters(), *self.network.buffers()]
+        return [*weights, *self.optimizer.squares, *self.optimizer.averages, *self.accumulators]
 
 
 class TrainingHook(Protocol):
@@ -119,55 +112,6 @@ def use_hook(hook: TrainingHook) -> Iterator[None]:
         _hook.reset(token)
 
 
-def train(
-    network: nn.Module,
-    loss: Loss,
-    data: tuple[Tensor, ...],
-    schedule: Schedule,
-    *,
-    generator: torch.Generator,
-    name: str,
-    callback: Callback,
-    step: Step = RMSProp.step,
-    accumulators: Sequence[Tensor] = (),
-) -> None:
-    """Train a network in place on data in memory, with a fresh optimizer.
-
-    Rows come in a new random order each epoch; the last, partial batch is included.
-    """
-    n = len(data[0])
-    optimizer = RMSProp(
-        network.parameters(),
-        learning_rate=schedule.learning_rate,
-        rho=schedule.rho,
-        epsilon=schedule.epsilon,
-        momentum=schedule.momentum,
-        clip_norm=schedule.clip_norm,
-        clip_value=schedule.clip_value,
-    )
-    epochs = schedule.epochs_for(n)
-    hook, training = _hook.get(), TrainingState(network, optimizer, generator, accumulators)
-    done = hook.begin(training) if hook else 0
-    network.train()
-    for epoch in range(done + 1, epochs + 1):
-        order = torch.randperm(n, generator=generator).to(data[0].device)
-        losses = []
-        for number, rows in enumerate(order.split(schedule.batch_size)):
-            optimizer.learning_rate = schedule.rate(n, epoch - 1, number)
-            value = loss(*[tensor.index_select(0, rows) for tensor in data], generator)
-            step(optimizer, torch.autograd.grad(value, optimizer.parameters))
-            losses.append(value.detach() * len(rows))
-        mean = float(torch.stack(losses).sum()) / n
-        if not math.isfinite(mean):
-            raise DgdmnError(
-                f"the {name}'s loss is {mean} after epoch {epoch}; lower learning_rate or clip gradients"
-            )
-        callback(EpochDone(name, epoch, epochs, n, mean))
-        if hook:
-            hook.epoch_done(training, epoch, epochs)
-    network.eval()
-
-
 class TrainableNetwork(nn.Module):
     """A network that knows its training schedule."""
 
@@ -187,18 +131,34 @@ class TrainableNetwork(nn.Module):
         step: Step = RMSProp.step,
         accumulators: Sequence[Tensor] = (),
     ) -> None:
-        """Train with this loss, starting from the present weights."""
-        train(
-            self,
-            loss,
-            data,
-            self.schedule,
-            generator=rng,
-            name=self.kind,
-            callback=callback,
-            step=step,
-            accumulators=accumulators,
-        )
+        """Train with this loss, from the present weights, with a fresh optimizer.
+
+        Rows come in a new random order each epoch; the last, partial batch is included.
+        """
+        schedule, n = self.schedule, len(data[0])
+        settings = {name: getattr(schedule, name) for name in OPTIMIZER_SETTINGS}
+        optimizer, epochs = RMSProp(list(self.parameters()), **settings), schedule.epochs_for(n)
+        hook, training = _hook.get(), TrainingState(self, optimizer, rng, accumulators)
+        done = hook.begin(training) if hook else 0
+        self.train()
+        for epoch in range(done + 1, epochs + 1):
+            order = torch.randperm(n, generator=rng).to(data[0].device)
+            losses = []
+            for number, rows in enumerate(order.split(schedule.batch_size)):
+                optimizer.learning_rate = schedule.rate(n, epoch - 1, number)
+                value = loss(*[tensor.index_select(0, rows) for tensor in data], rng)
+                step(optimizer, torch.autograd.grad(value, optimizer.parameters))
+                losses.append(value.detach() * len(rows))
+            mean = float(torch.stack(losses).sum()) / n
+            if not math.isfinite(mean):
+                raise DgdmnError(
+                    f"the {self.kind}'s loss is {mean} after epoch {epoch}; "
+                    "lower learning_rate or clip gradients"
+                )
+            callback(EpochDone(self.kind, epoch, epochs, n, mean))
+            if hook:
+                hook.epoch_done(training, epoch, epochs)
+        self.eval()
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = True

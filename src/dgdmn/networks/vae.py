@@ -1,8 +1,7 @@
 """G: the variational autoencoder (Kingma & Welling 2014), dense and convolutional."""
 
-from __future__ import annotations
-
 import itertools
+import math
 from typing import ClassVar
 
 import torch
@@ -10,15 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgdmn.core.events import Callback
-from dgdmn.networks.layers import (
-    ToFeatures,
-    ToImage,
-    ToRows,
-    convolution,
-    dense,
-    image_shape,
-    upconvolution,
-)
+from dgdmn.networks import layers
+from dgdmn.networks.layers import convolution, dense, image_shape, upconvolution
 from dgdmn.networks.train import Schedule, TrainableNetwork, map_batches
 
 MAX_LOG_VARIANCE = 20.0
@@ -45,11 +37,8 @@ class VAE(TrainableNetwork):
         rng: torch.Generator,
     ) -> None:
         super().__init__(schedule)
-        self.latent_dim = latent_dim
-        self.beta = beta
-        into, out_of, width = (
-            _convolutional(shape, convolutions, rng) if convolutions else _flat(shape)
-        )
+        self.latent_dim, self.beta = latent_dim, beta
+        into, out_of, width = _convolutional(shape, convolutions, rng)
         down, up = (width, *hidden), (latent_dim, *hidden[::-1])
         self.encoder = nn.Sequential(*into, *_mlp(down, rng), dense(down[-1], 2 * latent_dim, rng))
         self.decoder = nn.Sequential(*_mlp(up, rng), dense(up[-1], width, rng), *out_of)
@@ -75,27 +64,21 @@ class VAE(TrainableNetwork):
         return (reconstruction + self.beta * divergence) / len(x)
 
     def fit(self, x: Tensor, rng: torch.Generator, callback: Callback) -> None:
-        """Train on these inputs, starting from the present weights."""
         self.train_with(self.loss, (x,), rng, callback)
 
     def sample(self, n: int, rng: torch.Generator) -> Tensor:
-        """Draw n inputs: decode z ~ N(0, I)."""
         z = torch.randn(n, self.latent_dim, generator=rng).to(next(self.parameters()).device)
         return self.decode_mean(z)
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of q(z | x), each (n, latent_dim)."""
-        mean, log_variance = map_batches(
-            lambda part: torch.cat(self.posterior(part), dim=1), x
-        ).chunk(2, dim=1)
+        both = map_batches(lambda part: torch.cat(self.posterior(part), dim=1), x)
+        mean, log_variance = both.chunk(2, dim=1)
         return mean, torch.exp(0.5 * log_variance)
 
     def decode_mean(self, z: Tensor) -> Tensor:
-        """The mean images of these latents."""
         return map_batches(lambda part: self.decode(part).sigmoid(), z)
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """Decode the mean of q(z | x)."""
         return map_batches(lambda part: self.decode(self.posterior(part)[0]).sigmoid(), x)
 
     def reconstruction_loss(self, x: Tensor) -> Tensor:
@@ -109,32 +92,27 @@ class VAE(TrainableNetwork):
 
 
 def _mlp(widths: tuple[int, ...], rng: torch.Generator) -> list[nn.Module]:
-    layers: list[nn.Module] = []
+    hidden: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise(widths):
-        layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True)]
-    return layers
-
-
-def _flat(shape: tuple[int, ...]) -> tuple[list[nn.Module], list[nn.Module], int]:
-    return [], [], int(torch.Size(shape).numel())
+        hidden += [dense(n_in, n_out, rng), nn.ReLU(inplace=True)]
+    return hidden
 
 
 def _convolutional(
     shape: tuple[int, ...], kernels: tuple[int, ...], rng: torch.Generator
 ) -> tuple[list[nn.Module], list[nn.Module], int]:
     """Layers from rows to features and back, each convolution halving the image (rounded up, then cropped)."""
+    if not kernels:
+        return [], [], math.prod(shape)
     height, width, channels = image_shape(shape)
     scale = 2 ** len(kernels)
     small = (-(-height // scale), -(-width // scale))
     pad = nn.ZeroPad2d((0, small[1] * scale - width, 0, small[0] * scale - height))
-    into: list[nn.Module] = [ToImage(height, width, channels), pad]
-    out_of: list[nn.Module] = [nn.ReLU(inplace=True), ToFeatures(kernels[-1], *small)]
+    into: list[nn.Module] = [layers.ToImage(height, width, channels), pad]
+    out_of: list[nn.Module] = [nn.ReLU(inplace=True), layers.ToFeatures(kernels[-1], *small)]
     for n_in, n_out in itertools.pairwise((channels, *kernels)):
         into += [convolution(n_in, n_out, 4, rng, stride=2, padding=1), nn.ReLU(inplace=True)]
     for n_in, n_out in itertools.pairwise((*kernels[::-1], channels)):
         out_of += [upconvolution(n_in, n_out, rng), nn.ReLU(inplace=True)]
-    return (
-        [*into, nn.Flatten()],
-        [*out_of[:-1], ToRows(height, width)],
-        kernels[-1] * small[0] * small[1],
-    )
+    out_of[-1] = layers.ToRows(height, width)
+    return [*into, nn.Flatten()], out_of, kernels[-1] * math.prod(small)
