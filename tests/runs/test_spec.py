@@ -58,7 +58,7 @@ def test_very_many_options_still_make_a_file_name():
 
 
 def test_a_name_that_leaves_the_directory_is_refused():
-    with pytest.raises(UsageError, match=r"run name is '\.\./digits-nn-best-seed0'"):
+    with pytest.raises(UsageError, match=r"run name is '\.\.\.digits-nn-best-seed0'"):
         _ = RunSpec("../digits", "nn", "best", resolve("best")).name
 
 

@@ -1,7 +1,5 @@
 """What a report shows besides accuracies: dreams, reconstructions, latents and resilience."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,85 +33,10 @@ OCCLUSION = (0.1, 0.13, 0.16, 0.19, 0.22, 0.25, 0.28)
 NEIGHBORS = 5  # test rows that vote on the label of a dream
 
 
-class Artifacts:
-    """Writes the artifacts of a run, made from its test rows. The run's seed decides all draws."""
-
-    def __init__(self, writer: RunWriter, tests: Mapping[str, Rows], seed: int) -> None:
-        self._writer, self._tests, self._seed = writer, tests, seed
-
-    def write_dreams(self, model: ContinualClassifier, step: int) -> None:
-        """Write dreams of the long-term memory, if it has just consolidated everything."""
-        if not isinstance(model, GenerativeClassifier) or model.awake_tasks():
-            return
-        x, labels = model.sample(DREAMS, random_state=self._seed)
-        judged, tasks = self._references.vote(x)
-        each = [np.flatnonzero(tasks == task)[:SHOWN] for task in range(len(self._tests))]
-        shown = np.concatenate(each)
-        all_dreams = {"labels": labels, "judged": judged, "tasks": tasks}
-        kept = {"x": _to_bytes(x[shown]), "y": labels[shown], "task": tasks[shown]}
-        self._writer.artifact(f"dreams-{step:03d}", **all_dreams, **kept)
-
-    def write_final(self, model: ContinualClassifier) -> None:
-        """Write reconstructions, latents and resilience of the model at the end of a run."""
-        if isinstance(model, GenerativeClassifier):
-            tests = self._tests.items()
-            rows = stack_tasks(
-                {name: Rows(r.x[:RECONSTRUCTED], r.y[:RECONSTRUCTED]) for name, r in tests}
-            )
-            seen = _to_bytes(model.reconstruct(rows.x))
-            x = _to_bytes(rows.x)
-            self._writer.artifact("reconstructions", x=x, reconstructed=seen, task=rows.task)
-            if model.has_latents():
-                rows = self._draw("latents", LATENTS, LATENTS)
-                z = model.latents(rows.x)
-                self._writer.artifact("latents", z=z, x=_to_bytes(rows.x), y=rows.y, task=rows.task)
-        self._write_resilience(model)
-
-    @cached_property
-    def _references(self) -> NearestRows:
-        return NearestRows(self._draw("judges", *REFERENCE_ROWS))
-
-    def _write_resilience(self, model: ContinualClassifier) -> None:
-        """Write accuracies on corrupted rows, and a few of these rows as the memory restores them."""
-        rows = self._draw("resilience", TESTED, TESTED)
-        if rows.x.min() < 0 or rows.x.max() > 1:
-            return  # the levels are for gray values; other inputs have another scale
-        noisy = [self._add_noise(rows.x, sd) for sd in NOISE]
-        predict = model.predict_unclipped
-        arrays: dict[str, Any] = {
-            "noise": np.array(NOISE),
-            "noise_accuracy": _accuracies(predict, (np.clip(x, 0, 1) for x in noisy), rows),
-            "noise_accuracy_unclipped": _accuracies(predict, noisy, rows),
-        }
-        if _are_images(rows.x):
-            covered = (occlude(rows.x, factor) for factor in OCCLUSION)
-            arrays["occlusion"] = np.array(OCCLUSION)
-            arrays["occlusion_accuracy"] = _accuracies(predict, covered, rows)
-        # Rows lie task by task: evenly spaced ones show many tasks.
-        few = np.linspace(0, len(rows.x) - 1, SHOWN).astype(int)
-        x = rows.x[np.tile(few, 2)]
-        if isinstance(model, GenerativeClassifier):
-            corrupted = self._add_noise(x, NOISE[-1])
-            if _are_images(x):
-                corrupted[len(few) :] = occlude(x[len(few) :], OCCLUSION[-1])
-            arrays["corrupted"] = _to_bytes(corrupted)
-            arrays["restored"] = _to_bytes(model.reconstruct_unclipped(corrupted))
-        self._writer.artifact("resilience", **arrays, x=_to_bytes(x))
-
-    def _add_noise(self, x: Images, sd: float) -> Images:
-        """Noise from the same draw for each sd: a curve shows the effect of sd alone."""
-        return add_noise(x, sd, seeded_rng(self._seed, "noise"))
-
-    def _draw(self, use: str, each: int, most: int) -> LabeledRows:
-        return draw_balanced(self._tests, each, most, seeded_rng(self._seed, use))
-
-
 @dataclass(frozen=True, eq=False)
-class LabeledRows:
+class LabeledRows(Rows):
     """Rows of several tasks, one task after the other."""
 
-    x: NDArray[Any]
-    y: NDArray[Any]
     task: NDArray[np.int64]  # the column of each row's task in the accuracy matrix
 
 
@@ -131,16 +54,13 @@ def draw_balanced(
     tests: Mapping[str, Rows], each: int, most: int, rng: np.random.Generator
 ) -> LabeledRows:
     """At most `each` rows of each class of each task, and at most `most` in total."""
-    groups = {
-        name: [np.flatnonzero(rows.y == y) for y in np.unique(rows.y)]
-        for name, rows in tests.items()
-    }
-    each = min(each, most // sum(map(len, groups.values())))
-    chosen = {
-        name: np.concatenate([rng.permutation(group)[:each] for group in groups[name]])
-        for name in tests
-    }
-    return stack_tasks({name: rows.take(chosen[name]) for name, rows in tests.items()})
+    each = min(each, most // sum(len(np.unique(rows.y)) for rows in tests.values()))
+
+    def draw(rows: Rows) -> Rows:
+        classes = [np.flatnonzero(rows.y == y) for y in np.unique(rows.y)]
+        return rows.take(np.concatenate([rng.permutation(group)[:each] for group in classes]))
+
+    return stack_tasks({name: draw(rows) for name, rows in tests.items()})
 
 
 class NearestRows:
@@ -190,6 +110,77 @@ def occlude(x: Images, factor: float) -> Images:
 def _middle(side: int, factor: float) -> slice:
     half = int(factor * side / 2)
     return slice(side // 2 - half, side // 2 + half + 1) if half else slice(0)
+
+
+class Artifacts:
+    """Writes the artifacts of a run, made from its test rows. The run's seed decides all draws."""
+
+    def __init__(self, writer: RunWriter, tests: Mapping[str, Rows], seed: int) -> None:
+        self._writer, self._tests, self._seed = writer, tests, seed
+
+    def write_dreams(self, model: ContinualClassifier, step: int) -> None:
+        """Write dreams of the long-term memory, if it has just consolidated everything."""
+        if not isinstance(model, GenerativeClassifier) or model.awake_tasks():
+            return
+        x, labels = model.sample(DREAMS, random_state=self._seed)
+        judged, tasks = self._references.vote(x)
+        each = [np.flatnonzero(tasks == task)[:SHOWN] for task in range(len(self._tests))]
+        shown = np.concatenate(each)
+        all_dreams = {"labels": labels, "judged": judged, "tasks": tasks}
+        kept = {"x": _to_bytes(x[shown]), "y": labels[shown], "task": tasks[shown]}
+        self._writer.artifact(f"dreams-{step:03d}", **all_dreams, **kept)
+
+    def write_final(self, model: ContinualClassifier) -> None:
+        """Write reconstructions, latents and resilience of the model at the end of a run."""
+        if isinstance(model, GenerativeClassifier):
+            first = np.arange(RECONSTRUCTED)
+            tests = self._tests.items()
+            rows = stack_tasks({name: part.take(first[: len(part)]) for name, part in tests})
+            x, seen = _to_bytes(rows.x), _to_bytes(model.reconstruct(rows.x))
+            self._writer.artifact("reconstructions", x=x, reconstructed=seen, task=rows.task)
+            if model.has_latents():
+                rows = self._draw("latents", LATENTS, LATENTS)
+                z = model.latents(rows.x)
+                self._writer.artifact("latents", z=z, x=_to_bytes(rows.x), y=rows.y, task=rows.task)
+        self._write_resilience(model)
+
+    @cached_property
+    def _references(self) -> NearestRows:
+        return NearestRows(self._draw("judges", *REFERENCE_ROWS))
+
+    def _write_resilience(self, model: ContinualClassifier) -> None:
+        """Write accuracies on corrupted rows, and a few of these rows as the memory restores them."""
+        rows = self._draw("resilience", TESTED, TESTED)
+        if rows.x.min() < 0 or rows.x.max() > 1:
+            return  # the levels are for gray values; other inputs have another scale
+        noisy = [self._add_noise(rows.x, sd) for sd in NOISE]
+        predict = model.predict_unclipped
+        arrays: dict[str, Any] = {
+            "noise": np.array(NOISE),
+            "noise_accuracy": _accuracies(predict, (np.clip(x, 0, 1) for x in noisy), rows),
+            "noise_accuracy_unclipped": _accuracies(predict, noisy, rows),
+        }
+        if _are_images(rows.x):
+            covered = (occlude(rows.x, factor) for factor in OCCLUSION)
+            arrays["occlusion"] = np.array(OCCLUSION)
+            arrays["occlusion_accuracy"] = _accuracies(predict, covered, rows)
+        # Rows lie task by task: evenly spaced ones show many tasks.
+        few = np.linspace(0, len(rows.x) - 1, SHOWN).astype(int)
+        x = rows.x[np.tile(few, 2)]
+        if isinstance(model, GenerativeClassifier):
+            corrupted = self._add_noise(x, NOISE[-1])
+            if _are_images(x):
+                corrupted[len(few) :] = occlude(x[len(few) :], OCCLUSION[-1])
+            arrays["corrupted"] = _to_bytes(corrupted)
+            arrays["restored"] = _to_bytes(model.reconstruct_unclipped(corrupted))
+        self._writer.artifact("resilience", **arrays, x=_to_bytes(x))
+
+    def _add_noise(self, x: Images, sd: float) -> Images:
+        """Noise from the same draw for each sd: a curve shows the effect of sd alone."""
+        return add_noise(x, sd, seeded_rng(self._seed, "noise"))
+
+    def _draw(self, use: str, each: int, most: int) -> LabeledRows:
+        return draw_balanced(self._tests, each, most, seeded_rng(self._seed, use))
 
 
 def _accuracies(

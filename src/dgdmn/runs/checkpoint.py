@@ -1,7 +1,5 @@
 """When to save a run, and how to continue it."""
 
-from __future__ import annotations
-
 import shutil
 import time
 import warnings
@@ -36,7 +34,6 @@ class Progress:
     epoch: int = 0  # epochs of the current training; 0 if the last one in `trainings` is finished
 
     def restore_model(self, **parameters: Any) -> ContinualClassifier | None:
-        """The model, ready to learn the next task; None before the first."""
         return None if self.state is None else restore_model(self.about, self.state, **parameters)
 
 
@@ -58,8 +55,7 @@ class Checkpoints:
         self._count: Callable[[], dict[str, Any]] = dict
         self._steps = 0
         self._finished: list[list[Tensor]] = []  # final states of the trainings of the current task
-        self._pending: list[list[Tensor]] = []
-        """States from a checkpoint that trainings have still to get."""
+        self._pending: list[list[Tensor]] = []  # states that trainings have still to get
         self._epoch = 0
 
     def latest(self) -> Progress | None:
@@ -86,7 +82,6 @@ class Checkpoints:
         self._save_if_due([], 0)
 
     def clear(self) -> None:
-        """Remove all checkpoints of a complete run."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def begin(self, training: TrainingState) -> int:

@@ -1,7 +1,5 @@
 """The process and machine of a run: threads, memory, processor, code. No torch in here."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

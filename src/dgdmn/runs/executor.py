@@ -1,7 +1,5 @@
 """Execute several runs side by side, each in a process of its own."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -35,8 +33,7 @@ class Failure:
 class Cluster(Protocol):
     """Where runs are executed."""
 
-    slots: int
-    """Runs that it executes at the same time."""
+    slots: int  # runs that it executes at the same time
 
     def submit(self, spec: RunSpec, out: Path) -> Future[Failure | None]:
         """Start a run; the result is None if it is completed."""
@@ -84,7 +81,6 @@ class LocalCluster:
         self._running: dict[threading.Thread, BaseProcess] = {}
 
     def submit(self, spec: RunSpec, out: Path) -> Future[Failure | None]:
-        """Start a process for the run."""
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_work, args=(spec, out, sender), daemon=True)
@@ -99,13 +95,11 @@ class LocalCluster:
         return future
 
     def stop(self) -> None:
-        """Send SIGTERM, which lets a run finish its epoch and save a checkpoint."""
         for thread, process in self._running.items():
             if thread.is_alive():
                 process.terminate()
 
     def shutdown(self) -> None:
-        """Wait until all processes have ended."""
         for thread in self._running:
             thread.join()
 
@@ -113,7 +107,6 @@ class LocalCluster:
 def _wait_for(
     spec: RunSpec, process: BaseProcess, receiver: Connection, future: Future[Failure | None]
 ) -> None:
-    """Set the result when the process of a run has ended."""
     try:
         failure: Failure | None = receiver.recv()
     except EOFError:
@@ -127,18 +120,17 @@ def _wait_for(
 
 def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    message, usage, trace = "", False, ""
+    failure = None
     try:
         from dgdmn.runs.runner import execute  # torch is imported in the child only
 
         execute(spec, out, stop=_stop_on_sigterm())
-    except DgdmnError as error:
-        message, usage, trace = str(error), isinstance(error, UsageError), traceback.format_exc()
     except Exception as error:
-        message = f"{type(error).__name__}: {error}".splitlines()[0]
-        trace = traceback.format_exc()
-    failure = Failure(spec.name, shorten(message, 8_000), usage, trace[-8_000:])
-    sender.send(failure if message else None)
+        is_known, trace = isinstance(error, DgdmnError), traceback.format_exc()[-8_000:]
+        message = str(error) if is_known else f"{type(error).__name__}: {error}".splitlines()[0]
+        usage = isinstance(error, UsageError)
+        failure = Failure(spec.name, shorten(message, 8_000), usage, trace)
+    sender.send(failure)
 
 
 def _stop_on_sigterm() -> Callable[[], bool]:

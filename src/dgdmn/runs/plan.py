@@ -2,8 +2,6 @@
 
 # ruff: noqa: ARG002  (counting networks ignore most of their arguments)
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence, Sized
@@ -148,17 +146,16 @@ def _counting_networks(name: str, config: Config) -> dict[str, Any]:
     info = algorithm_info(name)
     learner_epochs = config.joint_epochs if info.category == "ceiling" else config.learner_epochs
 
-    def schedule(epochs: int, steps: int = 0) -> Schedule:
-        return Schedule(
-            epochs, batch_size=config.batch_size, min_steps=max(steps, config.min_steps)
-        )
+    def count(network: str, epochs: int, steps: int, n_classes: int = 0) -> CountingNetwork:
+        schedule = Schedule(epochs, batch_size=config.batch_size, min_steps=steps)
+        return CountingNetwork(network, schedule, n_classes)
 
     def generator(_shape: Any, role: Role, _rng: Any) -> CountingNetwork:
-        steps = config.sttm_min_steps if role == "stm" else 0
-        return CountingNetwork("generator", schedule(config.generator_epochs, steps))
+        least = config.sttm_min_steps if role == "stm" else 0
+        return count("generator", config.generator_epochs, max(least, config.min_steps))
 
     def learner(_shape: Any, n_classes: int, _role: Role, _rng: Any) -> CountingNetwork:
-        return CountingNetwork("learner", schedule(learner_epochs), n_classes)
+        return count("learner", learner_epochs, config.min_steps, n_classes)
 
     return {"learner": learner, **({"generator": generator} if info.generative else {})}
 
@@ -236,20 +233,18 @@ class CountingNetwork:
     def reconstruction_loss(self, x: Tensor) -> Tensor:
         return torch.zeros(len(x))
 
-    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.zeros(len(x), 1), torch.zeros(len(x), 1)
+    def features(self, x: Tensor) -> Tensor:
+        return torch.zeros(len(x), 1)
 
-    def decode_mean(self, z: Tensor) -> Tensor:
-        return torch.zeros(len(z), 1)
+    decode_mean = features
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.features(x), self.features(x)
 
     def __call__(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
         return torch.zeros(len(x), self._n_classes)
 
-    def predict_proba(self, x: Tensor) -> Tensor:
-        return self(x)
-
-    def features(self, x: Tensor) -> Tensor:
-        return torch.zeros(len(x), 1)
+    predict_proba = __call__
 
     def parameters(self) -> Iterator[nn.Parameter]:
         return iter(())

@@ -1,11 +1,9 @@
 """The protocol of section 2: learn task i, test on tasks 1 to T, and so fill row A[i, :]."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,62 +70,6 @@ class StepEnded:
 ProtocolEvent = TaskBegan | TaskLearned | Evaluated | Recognized | StepEnded
 
 
-def learn_stream(
-    model: ContinualClassifier, tasks: RunTasks, classes: Sequence[Any], start: int = 0
-) -> Iterator[ProtocolEvent]:
-    """Learn the tasks one at a time and test on all of them after each; `start` were learned before.
-
-    A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
-    """
-    for step, name in list(enumerate(tasks.order, start=1))[start:]:
-        rows = tasks.train_rows(step)
-        yield TaskBegan(step, name, len(rows))
-        model.partial_fit(rows.x, rows.y, classes=classes, task=name)
-        del rows  # frees them before the test
-        yield TaskLearned(step, name)
-        yield evaluate(model, step, name, tasks.tests)
-        if isinstance(model, DualClassifier) and not model.uses_task_names:
-            yield _recognize(model, step, tasks.tests)
-        yield StepEnded(step)
-    if isinstance(model, GenerativeClassifier) and model.awake_tasks():
-        model.sleep()
-        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests)
-
-
-def evaluate(
-    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
-) -> Evaluated:
-    """Row i of the accuracy matrix, with and without the short-term memory."""
-    if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
-        row = tuple(_accuracy(model.predict(rows.x, name), rows) for name, rows in tests.items())
-        has_ltm = isinstance(model, GenerativeClassifier)
-        return Evaluated(step, task, row, (math.nan,) * len(row) if has_ltm else None)
-    ltm = {name: _accuracy(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
-    awake = model.awake_tasks()
-    # With task names, the long-term memory answers for every task that is not awake.
-    asked = tests.keys() & awake if model.uses_task_names or not awake else tests.keys()
-    both = {name: _accuracy(model.predict(tests[name].x, name), tests[name]) for name in asked}
-    return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
-
-
-def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:
-    found = {name: model.recognize(rows.x) for name, rows in tests.items()}
-    return Recognized(
-        step,
-        next(iter(found.values())).memories,
-        {name: tuple(one.losses.mean(axis=0).tolist()) for name, one in found.items()},
-        {
-            name: Counter(one.answered_by.tolist()).most_common(1)[0][0]
-            for name, one in found.items()
-        },
-        {name: float(one.known.mean()) for name, one in found.items()},
-    )
-
-
-def _accuracy(predicted: NDArray[Any], rows: Rows) -> float:
-    return float(np.mean(predicted == rows.y))
-
-
 class RunTasks:
     """The tasks of a run. Each is loaded once: test rows are kept, training rows wait in a cache."""
 
@@ -148,9 +90,9 @@ class RunTasks:
         task = self._load(number)
         self.tests[task.name] = task.test if task.validation is None else task.validation
         self._labels[number] = task.train.y
-        rows, is_packed = _pack(task.train)
-        if rows.x.nbytes + sum(one.x.nbytes for one, _ in self._cache.values()) <= CACHE_BYTES:
-            self._cache[number] = rows, is_packed
+        packed = _pack(task.train)
+        if sum(rows.x.nbytes for rows, _ in (packed, *self._cache.values())) <= CACHE_BYTES:
+            self._cache[number] = packed
 
     def labels(self) -> list[tuple[str, NDArray[Any]]]:
         """The name and the training labels of each step, when all tasks are loaded."""
@@ -194,3 +136,55 @@ def _pack(rows: Rows) -> tuple[Rows, bool]:
         if np.array_equal(to_unit(gray), x):
             return Rows(gray, rows.y), True
     return rows, False
+
+
+def learn_stream(
+    model: ContinualClassifier, tasks: RunTasks, classes: Sequence[Any], start: int = 0
+) -> Iterator[ProtocolEvent]:
+    """Learn the tasks one at a time and test on all of them after each; `start` were learned before.
+
+    A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
+    """
+    for step, name in enumerate(tasks.order[start:], start=start + 1):
+        rows = tasks.train_rows(step)
+        yield TaskBegan(step, name, len(rows))
+        model.partial_fit(rows.x, rows.y, classes=classes, task=name)
+        del rows  # frees them before the test
+        yield TaskLearned(step, name)
+        yield evaluate(model, step, name, tasks.tests)
+        if isinstance(model, DualClassifier) and not model.uses_task_names:
+            yield _recognize(model, step, tasks.tests)
+        yield StepEnded(step)
+    if isinstance(model, GenerativeClassifier) and model.awake_tasks():
+        model.sleep()
+        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests)
+
+
+def evaluate(
+    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
+) -> Evaluated:
+    """Row i of the accuracy matrix, with and without the short-term memory."""
+    if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
+        row = tuple(_accuracy(model.predict(rows.x, name), rows) for name, rows in tests.items())
+        has_ltm = isinstance(model, GenerativeClassifier)
+        return Evaluated(step, task, row, (math.nan,) * len(row) if has_ltm else None)
+    ltm = {name: _accuracy(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
+    awake = model.awake_tasks()
+    # With task names, the long-term memory answers for every task that is not awake.
+    asked = tests.keys() & awake if model.uses_task_names or not awake else tests.keys()
+    both = {name: _accuracy(model.predict(tests[name].x, name), tests[name]) for name in asked}
+    return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
+
+
+def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:
+    event = Recognized(step, (), {}, {}, {})
+    for name, rows in tests.items():
+        found = model.recognize(rows.x)
+        event.losses[name] = tuple(found.losses.mean(axis=0).tolist())
+        event.answered_by[name] = Counter(found.answered_by.tolist()).most_common(1)[0][0]
+        event.known[name] = float(found.known.mean())
+    return replace(event, memories=found.memories)
+
+
+def _accuracy(predicted: NDArray[Any], rows: Rows) -> float:
+    return float(np.mean(predicted == rows.y))

@@ -1,7 +1,5 @@
 """One run: learn a stream by the protocol and record everything."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -31,6 +29,7 @@ from dgdmn.streams import TaskStream
 
 VALIDATION = 0.1  # share of the training rows held out for `evaluate_on="validation"`
 STATUS_EVERY = 1.0  # seconds between two versions of status.json
+POSITION = ("work_done", "rows", "events", "step_events")  # counters that only a checkpoint needs
 
 
 def execute(
@@ -125,7 +124,6 @@ class _Run:
         self._write_status("done")
 
     def _open(self, directory: Path, record: RunRecord | None) -> None:
-        """Start a new run, or continue from the last checkpoint."""
         config = self._config()
         self.progress = (self.checkpoints.latest() if record is not None else None) or Progress()
         self.step, counters = self.progress.steps, self.progress.counters
@@ -142,7 +140,6 @@ class _Run:
         self.since, self.since_cpu = time.monotonic(), time.process_time()
 
     def _config(self) -> dict[str, Any]:
-        """Everything needed to run it again, and where it ran."""
         spec, stream = self.spec, self.stream
         return {
             "key": spec.key,
@@ -201,7 +198,6 @@ class _Run:
             self._write_status(self.phase)
 
     def _record(self, event: ProtocolEvent) -> None:
-        """Record an event of the protocol."""
         self._write_event(event)
         if isinstance(event, protocol.TaskBegan):
             self.step = event.step
@@ -266,26 +262,20 @@ class _Run:
         self.since, self.since_cpu = now, now_cpu
 
     def _save_counters(self) -> dict[str, Any]:
-        """All counters, at the end of an epoch or between two tasks."""
         self._account("train_seconds")
         return asdict(self.count)
 
     def _summary(self) -> dict[str, Any]:
-        record, count = RunRecord.read(self.writer.directory), self.count
+        record = RunRecord.read(self.writer.directory)
         ltm = record.accuracy_ltm
         return {
             "acc": metrics.acc(record.accuracy),
             "bwt": metrics.bwt(record.accuracy, record.columns),
             "acc_ltm": None if ltm is None else metrics.acc(ltm),
             "seconds": self.writer.seconds,
-            "train_seconds": count.train_seconds,
-            "train_cpu_seconds": count.train_cpu_seconds,
-            "evaluate_seconds": count.evaluate_seconds,
-            "samples_trained": count.samples_trained,
-            "steps_trained": count.steps_trained,
+            **{name: value for name, value in asdict(self.count).items() if name not in POSITION},
             "memory_bytes": self.model.memory_bytes(),
             "exemplar_bytes": self.model.exemplar_bytes(),
-            "sleeps": count.sleeps,
             "peak_rss_mb": environment.peak_memory_mb(),
             "evaluated_on": self.spec.evaluate_on,
             "note": self.stream.note,

@@ -1,12 +1,10 @@
 """What decides a run: a stream, an algorithm, its options and a seed. No torch in here."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from dgdmn.config import PAPER, Config, resolve, to_dict
 from dgdmn.config.registry import algorithm_info
@@ -48,8 +46,7 @@ class RunSpec:
             )
 
     @classmethod
-    def from_record(cls, record: RunRecord) -> RunSpec:
-        """The spec of a recorded run."""
+    def from_record(cls, record: RunRecord) -> Self:
         config = record.config
         try:
             values = {field.name: config[field.name] for field in fields(cls)}
@@ -67,14 +64,16 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        """The name of the run directory; options that differ from the preset are part of it."""
+        """The name of the run directory; options that differ from the preset are part of it.
+
+        The colon of a name like "package.module:Class" becomes a dot.
+        """
         unused, changed = algorithm_info(self.algorithm).unused, self.changes().items()
         changes = [f"{name}-{_short(value)}" for name, value in changed if not unused(name)]
         if sum(map(len, changes)) > _MAX_CHANGES:
             changes = [f"{len(changes)}-options-{sha256(repr(changes).encode()).hexdigest()[:8]}"]
         parts = [
-            self.stream,
-            re.sub(r"[^\w.-]", ".", self.algorithm),  # a class is named "package.module:Class"
+            *(re.sub(r"[^\w.-]", ".", name) for name in (self.stream, self.algorithm)),
             self.preset,
             *changes,
             *([f"revise-{_short(self.revise)}"] if self.revise else []),
@@ -102,10 +101,9 @@ class RunSpec:
 
     def identity(self) -> dict[str, Any]:
         """The part of config.json that this spec decides, as plain JSON values."""
-        names = ("stream", "algorithm", "preset", "seed", "evaluate_on")
-        lists = {"revise": list(self.revise), "together": self.together}
+        names = ("stream", "algorithm", "preset", "seed", "evaluate_on", "revise", "together")
         values = {name: getattr(self, name) for name in names}
-        return {**values, **lists, "options": to_dict(self.options)}
+        return {**values, "revise": list(self.revise), "options": to_dict(self.options)}
 
 
 def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
