@@ -256,7 +256,8 @@ class RunWriter:
             if value < 0 or value > 1:
                 raise UsageError(f"row holds {value}; accuracies are in [0, 1], NaN if unknown")
         path = self.directory / f"{matrix}.csv"
-        content = _csv_bytes(self.task_names, [row], header=not path.exists())
+        is_new = not path.exists() or path.stat().st_size == 0  # a failed first row leaves it empty
+        content = _csv_bytes(self.task_names, [row], header=is_new)
         files.append_bytes(path, content, durable=True)
         self._steps[matrix] = max(row.step, self._steps[matrix])
 
