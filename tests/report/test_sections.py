@@ -172,12 +172,13 @@ def test_commands_repeat_a_run(make):
         together=True,
         evaluate_on="validation",
         device="cuda:0",
-        changes={"ewc_coefficient": 5.0, "learner_layers": [8, 8], "code_buffer": False},
+        changes={"ewc_coefficient": 5.0, "learner_layers": [8, 8], "code_buffer": False}
+        | {"resample_dreams": True},
     )
     words = shlex.split(run_command(run))
     assert words == shlex.split(
         "dgdmn run 'my stream' --algorithm ewc --preset paper --seed 0 --ewc-coefficient 5.0 --learner-layers 8 8"
-        " --no-code-buffer"
+        " --no-code-buffer --resample-dreams"
         " --revise 1 2 --together --evaluate-on validation --device cuda:0"
     )
 

@@ -4,7 +4,7 @@ import math
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,14 +59,13 @@ class Resilience:
 
 def read_dreams(run: Run) -> tuple[list[Dreams], list[str]]:
     """The dreams after each sleep, and a note for each file that could not be read."""
-    found, notes = [], []
-    for name in run.artifacts:
-        step = name.removeprefix("dreams-")
-        if step != name and step.isdecimal():
-            dreams, note = _read(run, name, lambda arrays: _dreams(run, int(step), arrays))  # noqa: B023
-            found += [dreams] if dreams else []
-            notes += note
-    return sorted(found, key=lambda one: one.step), notes
+    steps = [name.removeprefix("dreams-") for name in run.artifacts if name.startswith("dreams-")]
+    found, notes = [], list[str]()
+    for step in sorted(filter(str.isdecimal, steps), key=int):
+        dreams, note = _read(run, f"dreams-{step}", partial(_dreams, run, int(step)))
+        found += [dreams] if dreams else []
+        notes += note
+    return found, notes
 
 
 def read_reconstructions(run: Run) -> Read[tuple[Array, Array]]:
@@ -86,8 +85,7 @@ def read_latents(run: Run) -> Read[Latents]:
 
     def parse(arrays: Arrays) -> Latents:
         z, y = np.asarray(arrays["z"], dtype=np.float64), arrays["y"]
-        finite = bool((np.abs(z) < LARGEST_LATENT).all())
-        if z.ndim != 2 or 0 in z.shape or len(z) != len(y) or not finite:
+        if z.ndim != 2 or 0 in z.shape or len(z) != len(y) or not (abs(z) < LARGEST_LATENT).all():
             raise ValueError("latents are not one finite row for each label")
         return Latents(z, tuple(str(label) for label in y.tolist()))
 
@@ -156,9 +154,9 @@ def _tsne(content: bytes, shape: tuple[int, int]) -> bytes:
 
 def newest_dreams(directory: Path) -> Path | None:
     """The file with the dreams after the latest sleep of a run."""
-    found = {path: path.stem.split("-")[-1] for path in directory.glob("artifacts/dreams-*.npz")}
-    numbered = {path: int(step) for path, step in found.items() if step.isdecimal()}
-    return max(numbered, key=numbered.__getitem__, default=None)
+    found = {path.stem.split("-")[-1]: path for path in directory.glob("artifacts/dreams-*.npz")}
+    newest = max(filter(str.isdecimal, found), key=int, default="")
+    return found.get(newest)
 
 
 def dreams_png(path: Path) -> bytes | None:

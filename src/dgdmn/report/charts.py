@@ -183,7 +183,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.axhline(value, color="#777777", linestyle="--", linewidth=0.9)
         axes.annotate(name, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom")
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
-    axes.grid(axis="y", color="#d9dee4", linewidth=0.6)
+    axes.grid(axis="y")
     axes.set_axisbelow(True)
     known = [float(x) for line in panel.lines for x in line.x]
     low, high = panel.x_range or (min(known, default=1), max(known, default=1))
@@ -234,8 +234,7 @@ def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
     fitting = int(figure.get_figwidth() * 14 / (max(map(len, named)) + 11))
     across = max(1, min(len(named), 7, fitting))
     figure.set_figheight(figure.get_figheight() + LEGEND_LINE * math.ceil(len(named) / across))
-    look: dict[str, Any] = {"ncols": across, "frameon": False, "handlelength": 4}
-    figure.legend([*named.values()], [*named], loc="outside lower center", **look)
+    figure.legend([*named.values()], [*named], loc="outside lower center", ncols=across)
 
 
 def _inline(figure: Figure, label: str, own: Attributes, groups: dict[str, Attributes]) -> Markup:

@@ -196,9 +196,9 @@ def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:
             result.sleeps += (step,)
         elif kind == "replayed" and event.get("memory") == "ltm":
             counts = event.get("dreamed")
-            per_class = [max(0, int(n)) for n in counts] if isinstance(counts, list) else []
+            per_class = tuple(max(0, int(n)) for n in counts) if isinstance(counts, list) else ()
             new, generated = int(_number(event, "n_tasks")), int(_number(event, "n_gen"))
-            result.replays += (Replay(step, new, generated, tuple(per_class)),)
+            result.replays += (Replay(step, new, generated, per_class),)
         elif kind == "recognized":
             result.recognized += (event,)
         phase = _PHASE_AFTER.get(kind, phase)

@@ -85,11 +85,6 @@ def page_colors(*, dark: bool) -> str:
 
 
 def _shade(color: str, share: float) -> str:
-    """Mix a color with white, or with black if the share is negative.
-
-    >>> _shade("#804000", 0.5), _shade("#804000", -0.5)
-    ('#c0a080', '#402000')
-    """
-    other = 255 if share > 0 else 0
+    other = 255 if share > 0 else 0  # mix with white, or with black
     channels = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(c + (other - c) * abs(share)):02x}" for c in channels)

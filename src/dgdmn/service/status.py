@@ -100,7 +100,6 @@ def _number(values: dict[str, Any], name: str) -> float | None:
 
 
 def _time(value: Any) -> float:
-    """A UTC time as seconds since 1970; 0 if it is none."""
     try:
         return datetime.fromisoformat(str(value)).timestamp()
     except (ValueError, OverflowError, OSError):

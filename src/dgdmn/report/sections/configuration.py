@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from typing import Any
 
 from dgdmn.core.text import MISSING, format_option, printable, shorten
 from dgdmn.report.load import Run
@@ -32,18 +31,13 @@ def configuration(stream: Stream) -> Data:
 
 
 def _flatten(run: Run) -> dict[str, str]:
-    """config.json as text, with nested objects in one level."""
     config = run.record.config
     flat = {name: value for name, value in config.items() if name not in OMITTED}
     for section, prefix in NESTED.items():
         inner = config.get(section)
         flat |= {f"{prefix}{k}": v for k, v in inner.items()} if isinstance(inner, dict) else {}
-    return {printable(name): _text(value) for name, value in flat.items()}
-
-
-def _text(value: Any) -> str:
-    nested = isinstance(value, dict)
-    return printable(json.dumps(value, ensure_ascii=False) if nested else format_option(value))
+    nested = {k: json.dumps(v, ensure_ascii=False) for k, v in flat.items() if isinstance(v, dict)}
+    return {printable(k): printable(format_option(v)) for k, v in (flat | nested).items()}
 
 
 def run_command(run: Run) -> str:

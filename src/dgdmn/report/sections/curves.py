@@ -6,18 +6,12 @@ from dataclasses import replace
 from itertools import accumulate
 
 from dgdmn.core.text import MISSING, count_noun, format_ratio, shorten
+from dgdmn.report import table
 from dgdmn.report.charts import Line, Panel
 from dgdmn.report.load import PHASES
 from dgdmn.report.sections import Data, compare, group_line, step_lines, view
 from dgdmn.report.style import HEAT_STEPS, Style, class_style
-from dgdmn.report.table import (
-    Group,
-    Stream,
-    average_curves,
-    has_ltm_curves,
-    mean_curve,
-    task_curves,
-)
+from dgdmn.report.table import Group, Stream, has_ltm_curves, mean_curve
 
 LONG = 20  # a stream with this many tasks also shows the last ten by themselves
 MOST_SWATCHES = 12  # largest number of tasks in the legend of tasks
@@ -49,11 +43,11 @@ def average_panel(groups: Sequence[Group], *, last: int = 0, ltm: bool = False) 
     """Mean accuracy on the tasks seen, or on the `last` of them; `ltm` adds the long-term memory alone."""
     lines = []
     for group in groups:
-        y = mean_curve(average_curves(group, last=last))
+        y = mean_curve(table.average_curves(group, last=last))
         lines.append(group_line(group, range(1, len(y) + 1), y))
         # Between sleeps a task memory that holds one class is always right about it.
         if ltm and not group.variant and has_ltm_curves(group):
-            y = mean_curve(average_curves(group, last=last, ltm=True))
+            y = mean_curve(table.average_curves(group, last=last, ltm=True))
             style = Style(group.style.color, group.style.dark, "", (1, 1.5))
             lines.append(Line(f"{group.name}, LTM alone", range(1, len(y) + 1), y, style))
     part = f"Accuracy on the last {last}" if last else "Average accuracy on the"
@@ -62,7 +56,7 @@ def average_panel(groups: Sequence[Group], *, last: int = 0, ltm: bool = False) 
 
 def task_panel(group: Group, *, ltm: bool = False) -> Panel:
     """The accuracy of each task after each task, the mean over seeds."""
-    found = task_curves(group, ltm=ltm)
+    found = table.task_curves(group, ltm=ltm)
     lines = [Line(shorten(c.task, 24), c.steps, c.values, class_style(c.column)) for c in found]
     seeds = f", mean of {count_noun(len(group.runs), 'seed')}" if len(group.runs) > 1 else ""
     title = f"{group.name}{', LTM alone' if ltm else ''}{seeds}"
@@ -101,7 +95,7 @@ def cost_section(stream: Stream) -> Data:
     for group in stream.groups:
         spent = [run.timeline.seconds for run in group.ended or group.runs]
         seconds[group] = list(mean_curve([[one[phase] for phase in PHASES] for one in spent]))
-    longest = max((sum(one) for one in seconds.values()), default=0.0) or 1.0
+    longest = max(map(sum, seconds.values()), default=0.0) or 1.0
     lines = []
     for group, parts in seconds.items():
         widths = [part / longest for part in parts]

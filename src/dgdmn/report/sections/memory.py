@@ -25,9 +25,8 @@ CORRUPTIONS = {"noise": "Gaussian noise, standard deviation", "occlusion": "occl
 def dream_section(stream: Stream, tiles: int) -> Data:
     """The dreams of each group's lowest seed, and charts of their quality; empty if there are none."""
     books = [_book(group.first, tiles) for group in stream.groups]
-    shown = [
-        book for book in books if any(book[k] for k in ("sleeps", "image", "quality", "notes"))
-    ]
+    kinds = ("sleeps", "image", "quality", "notes")
+    shown = [book for book in books if any(map(book.get, kinds))]
     return {"books": shown, "quality": _quality_charts(stream)} if shown else {}
 
 
@@ -85,7 +84,6 @@ def _rarest(run: Run, counts: Sequence[int]) -> str:
 
 
 def _quality_charts(stream: Stream) -> Data:
-    """Label purity and class balance after each sleep, the mean over seeds."""
     groups = [group for group in stream.groups if not group.first.together]
     purity, balance = dict[Group, list[dict[int, float]]](), dict[Group, list[dict[int, float]]]()
     for group in groups:

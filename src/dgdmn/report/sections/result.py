@@ -30,12 +30,11 @@ def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
     They come from the same setting if it has them, else from another preset or protocol with the same tasks.
     """
     first, n = groups[0].first, len(groups[0].first.tasks)
-    floor, ceiling = (_closest(stream, first, category) for category in ("none", "ceiling"))
     low = (1 / n, f"1/{n}: one of {count_noun(n, 'task')} known")
     high = (1.0, "no errors; joint training was not run")
-    if floor:
+    if floor := _closest(stream, first, "none"):
         low = (floor.mean("acc"), f"{floor.name}, run here")
-    if ceiling:
+    if ceiling := _closest(stream, first, "ceiling"):
         prior = any(_prior_predicts(group.first) for group in groups)
         note = "; a learner alone, a memory whose prior predicts may exceed it" if prior else ""
         high = (ceiling.mean("acc"), f"{ceiling.name}, run here{note}")
@@ -92,11 +91,10 @@ def judge(group: Group, floor: float, ceiling: float) -> str:
     if ceiling - floor <= 0.01:
         return "Floor and ceiling are equal, so there is nothing to forget."
     share = (acc - floor) / (ceiling - floor)
-    if share <= 0.03:
-        return "No better than the floor."
-    if share >= 0.97:
-        return "As good as training on all tasks together."
-    return f"{format_percent(share)} of the way from floor to ceiling."
+    if 0.03 < share < 0.97:
+        return f"{format_percent(share)} of the way from floor to ceiling."
+    good = "As good as training on all tasks together."
+    return good if share > 0.5 else "No better than the floor."
 
 
 def _knows_only_last(group: Group) -> bool:
@@ -118,7 +116,6 @@ def ablations(stream: Stream) -> list[Data]:
 
 
 def _alike(run: Run) -> tuple[object, ...]:
-    """What a run shares with the run without the change."""
     protocol = (run.evaluate_on, run.revise, run.together)
     return run.algorithm, run.preset, protocol, run.tasks, run.seed
 
