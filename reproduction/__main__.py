@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dgdmn.cli.app import run_command
-from dgdmn.cli.options import Verb, parse
+from dgdmn.cli.options import parse
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.text import count_noun
 from dgdmn.report.load import load_runs
@@ -15,27 +15,15 @@ from dgdmn.runs.executor import Failure, run_all
 from dgdmn.runs.spec import RunSpec
 from reproduction.page import write_pages
 from reproduction.results import Results, collect, load_results, mean
-from reproduction.targets import TARGETS, Target, select, unique
+from reproduction.targets import COMMAND, TARGETS, Target, select, unique
 
 Collected = tuple[set[str], list[Failure]]  # keys of runs, and what failed
 Source = tuple[Results, Results]  # collected runs, and run directories
-ARGUMENTS = """
-TARGET NAME*         names from --list, or all
---list               list targets with their runs, done and missing
---draw-only          run nothing: collect, draw, write the pages
---no-figures         draw nothing
---pdf                write each figure as PDF too
---seeds N=0          seeds of each run; 0: its default
---jobs N=0           runs at a time; 0: one per core
---out PATH=runs      run directories
---results PATH=results  collected runs
-"""
 
 
 def main(words: Sequence[str]) -> int:
     """Parse, run, collect, draw and write; returns the exit code."""
-    summary = "run what is missing, collect it, draw the figures, write the pages"
-    args = parse("python -m reproduction", Verb("", summary, ARGUMENTS), words)
+    args = parse("python -m reproduction", COMMAND, words)
     everything = not args.target and (args.list or args.draw_only)
     targets = select(["all"] if everything else args.target)
     if args.list:
@@ -62,7 +50,6 @@ def _failure(name: str, message: str) -> Failure:
 
 
 def _load_directories(out: Path) -> tuple[Results, list[Failure]]:
-    """The complete run directories, and a failure for each that cannot be read."""
     runs, problems = load_runs([out] if out.is_dir() and any(out.iterdir()) else [])
     found = {run.key: run for run in runs if run.complete}
     return Results(found), [_failure(one.name, one.reason) for one in problems]
@@ -80,7 +67,6 @@ def missing_runs(
 
 
 def _list(targets: Sequence[Target], args: Namespace) -> None:
-    """Print each target with the number of its runs, done and missing."""
     found = _load_directories(args.out)[0], load_results(args.results)[0]
     print(f"{'target':23}  runs  done  missing")
     rows = [(target.name, [target], target.title) for target in targets]
@@ -106,12 +92,9 @@ def _run(targets: Sequence[Target], args: Namespace) -> list[Failure]:
             failures += [_failure(spec.name, str(error)) for spec in specs if spec.stream == stream]
             specs = [spec for spec in specs if spec.stream != stream]
 
-    def seconds(spec: RunSpec) -> float:
-        known = [run.number("seconds") for run in results.find(spec)]
-        return mean(known) if known else math.inf
-
     jobs = args.jobs or available_cores()
-    specs.sort(key=seconds, reverse=True)
+    known = {spec: [run.number("seconds") for run in results.find(spec)] for spec in specs}
+    specs.sort(key=lambda spec: mean(known[spec] or [math.inf]), reverse=True)
     with show_progress({spec.name: args.out / spec.name for spec in specs}, jobs) as update:
         done = run_all(specs, args.out, jobs, lambda ended: update({one.run for one in ended}))
     return failures + done

@@ -1,7 +1,6 @@
 """The figures of each target, drawn with the report's charts.
 
-A figure is drawn from collected results. Images and latents are not collected, so dreams, t-SNE maps and
-restored digits need the run directories; without them the committed files stay as they are.
+Images and latents are not collected, so dreams, t-SNE maps and restored digits need the run directories.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +22,7 @@ from reproduction.tables import PLAIN, variant
 WIDE = (3.4, 2.4)  # width and height of a large panel in inches
 MOST_SLEEPS, PER_TASK = 6, 4  # sleeps, and dreams of each task, on a sheet
 
-Drawing = Iterator[tuple[str, Figure]]
-"""Suffix of the file name, and figure."""
+Drawing = Iterator[tuple[str, Figure]]  # suffix of the file name, and figure
 Groups = Sequence[tuple[RunSpec, Group]]
 
 
@@ -34,8 +32,7 @@ class Request:
 
     specs: Sequence[RunSpec]
     results: Results
-    directories: Results
-    """Complete run directories, which have artifacts."""
+    directories: Results  # complete run directories, which have artifacts
 
     def groups(self) -> Groups:
         """The collected runs of each spec that has any."""
@@ -163,11 +160,10 @@ def recognition(request: Request) -> Drawing:
     yield from (("-average", figure) for _, figure in average(request))
     for spec, group in without.groups():
         events, tasks = group.first.timeline.recognized, group.first.tasks
-        lowest = {task: [min(event["losses"][task]) for event in events] for task in tasks}
-        lines = [
-            Line(task, range(1, len(events) + 1), losses, class_style(number))
-            for number, (task, losses) in enumerate(lowest.items())
-        ]
+        lines, steps = [], range(1, len(events) + 1)
+        for number, task in enumerate(tasks):
+            lowest = [min(event["losses"][task]) for event in events]
+            lines.append(Line(task, steps, lowest, class_style(number)))
         level = (spec.options.gamma, "γ")
         panel = Panel("", lines, y_label="recognition loss", y_range=None, level=level, log=True)
         yield "-losses", line_chart([panel], size=WIDE)

@@ -1,8 +1,7 @@
 """Pages from templates: REPRODUCIBILITY.md, results/*.md and the table in README.md.
 
 A template in reproduction/pages/ contains `{{directive}}`: a measure of a run, a table, the figures or a
-whole section of a target. Prose about particular runs is in results/notes/<target>.md and may contain
-measures too, so that it follows the results.
+whole section of a target. Prose about runs is in results/notes/<target>.md and may contain measures too.
 """
 
 import re
@@ -50,7 +49,6 @@ def render_pages(results: Results, directory: Path) -> dict[Path, str]:
 
 
 def _relative_links(text: str, name: str) -> str:
-    """Links from the root of the project as links from results/."""
     text = re.sub(rf"\]\({re.escape(name)}/", "](", text)
     return re.sub(r"\]\((docs/|REPRODUCIBILITY)", r"](../\1", text)
 
@@ -83,7 +81,9 @@ class Renderer:
             return f"{', '.join(tables.seconds(mean(one)) for one in times.groups)} ({times.clock})"
         if name == "note":
             return self.note(rest)
-        if name not in ("section", "table", "missed", "figures", "summary", "goals", "runs"):
+        if name == "missed":  # tasks that the runs of a target did not learn
+            return tables.missed_table(self.results, TARGETS[rest].runs)
+        if name not in ("section", "table", "figures", "summary", "goals", "runs"):
             raise UsageError(f"no directive {name!r} in a page; remove it")
         part: str = getattr(self, name)(*([TARGETS[rest]] if rest else []))
         return part
@@ -95,10 +95,9 @@ class Renderer:
         words = {"matches": "match", "higher": "are higher", "lower": "are lower"}
         listed = ", ".join(f"{n} {words.get(kind, kind)}" for kind, n in counts.most_common())
         seconds = sum(run.number("seconds") for run in self.results.by_key.values())
-        return (
-            f"Of the {counts.total()} numbers in the paper's two tables, {listed}. "
-            f"{count_noun(len(self.results.by_key), 'run')} took {format_duration(seconds)} in all."
-        )
+        took = f"{count_noun(len(self.results.by_key), 'run')} took {format_duration(seconds)}"
+        total = f"Of the {counts.total()} numbers in the paper's two tables"
+        return f"{total}, {listed}. {took} in all."
 
     def goals(self) -> str:
         """Every goal, what was measured, and whether it is reached."""
@@ -118,9 +117,6 @@ class Renderer:
             return tables.metric_table(self.results, target.runs, target.table)
         make = getattr(tables, f"{target.table}_table", lambda *_: "")
         return str(make(self.results, target.runs))
-
-    def missed(self, target: Target) -> str:
-        return tables.missed_table(self.results, target.runs)
 
     def figures(self, target: Target) -> str:
         place = self.directory / "figures"
@@ -157,11 +153,10 @@ class Renderer:
 
 def _machine(run: Run) -> str:
     versions, machine = run.record.config["versions"], run.record.config["machine"]
+    cores = f"{machine['cores']} cores"
     processor = machine.get("processor") or "processor not recorded"
-    return (
-        f"{machine['system']} {machine['cpu']}, {machine['cores']} cores, {processor}; "
-        f"Python {versions['python']}, torch {versions['torch']}, numpy {versions['numpy']}"
-    )
+    software = f"Python {versions['python']}, torch {versions['torch']}, numpy {versions['numpy']}"
+    return f"{machine['system']} {machine['cpu']}, {cores}, {processor}; {software}"
 
 
 def command(run: Run) -> str:

@@ -14,16 +14,15 @@ from dgdmn.report.artifacts import dream_quality, read_dreams
 from dgdmn.report.load import EXTRA, Run, load_runs
 from dgdmn.runs.spec import RunSpec
 
+# Files copied as they are. config.json comes last: a directory without it is no result.
 COPIED = ("summary.json", "accuracy.csv", "accuracy_ltm.csv", "config.json")
-"""Files copied as they are. config.json comes last: a directory without it is no result."""
 CURVES = {
     "noise": ("noise", "noise_accuracy_unclipped"),
     "clipped": ("noise", "noise_accuracy"),
     "occlusion": ("occlusion", "occlusion_accuracy"),
 }
 """Arrays of the artifact `resilience`: strengths and accuracies."""
-LEARNED = 0.5
-"""A task counts as learned if its accuracy right after training is at least this."""
+LEARNED = 0.5  # accuracy right after training from which a task counts as learned
 
 
 @dataclass(frozen=True)
@@ -74,18 +73,10 @@ def average_curve(run: Run, last: int) -> list[float]:
     return [float(value) for value in metrics.last_k(run.accuracy, last, run.columns)]
 
 
-def _newest(run: Run) -> float:
-    return math.nan if run.together else average_curve(run, max(1, len(run.tasks) // 4))[-1]
-
-
 def at_first(run: Run) -> dict[str, float]:
     """Accuracy on each task right after it was learned for the first time."""
     first = {column: run.columns.index(column) for column in dict.fromkeys(run.columns)}
     return {run.tasks[column]: float(run.accuracy[row, column]) for column, row in first.items()}
-
-
-def _not_learned(run: Run) -> float:
-    return math.nan if run.together else float(sum(one < LEARNED for one in at_first(run).values()))
 
 
 def under(run: Run, kind: str, strength: float) -> float:
@@ -100,12 +91,17 @@ def _share(run: Run, part: str, whole: str) -> float:
     return counts[part] / counts[whole] if counts.get(whole) else math.nan
 
 
+def _sequential(measure: Callable[[Run], float]) -> Callable[[Run], float]:
+    return lambda run: math.nan if run.together else measure(run)
+
+
 MEASURES: dict[str, Callable[[Run], float]] = {
     "acc": lambda run: run.acc,
     "bwt": lambda run: run.bwt,
     "last10": lambda run: average_curve(run, 10)[-1],
-    "newest": _newest,  # at the end on the newest quarter of the tasks
-    "not_learned": _not_learned,  # number of tasks
+    # "newest": at the end on the newest quarter of the tasks; "not_learned": number of tasks
+    "newest": _sequential(lambda run: average_curve(run, max(1, len(run.tasks) // 4))[-1]),
+    "not_learned": _sequential(lambda run: sum(acc < LEARNED for acc in at_first(run).values())),
     "noise": lambda run: under(run, "noise", 0.3),
     "clipped": lambda run: under(run, "clipped", 0.3),
     "occlusion": lambda run: under(run, "occlusion", 0.28),
@@ -113,15 +109,13 @@ MEASURES: dict[str, Callable[[Run], float]] = {
     "right": lambda run: _share(run, "answered_by_the_right_memory", "met"),
     "unknown": lambda run: _share(run, "marked_unknown", "not_met"),
 }
-"""What a table or a page can ask of a run, by name."""
 
 
 class Times(NamedTuple):
     """Training times of groups of runs."""
 
     groups: tuple[list[float], ...]
-    clock: str
-    """`processor` or `wall clock`; `other machines`: the groups cannot be compared."""
+    clock: str  # `processor` or `wall clock`; `other machines`: the groups cannot be compared
 
 
 def training_times(*groups: Sequence[Run]) -> Times:

@@ -15,8 +15,7 @@ from reproduction import results as measured
 from reproduction.results import Results, finite, mean
 
 Specs = Sequence[RunSpec]
-PLAIN = "preset `paper`"
-"""The variant of a run with no option changed."""
+PLAIN = "preset `paper`"  # the variant of a run with no option changed
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -53,7 +52,6 @@ def seconds(value: float) -> str:
 
 
 def title(spec: RunSpec) -> str:
-    """Algorithm and stream for people."""
     return f"{algorithm_info(spec.algorithm).title} on {stream_info(spec.stream).title}"
 
 

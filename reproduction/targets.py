@@ -5,10 +5,12 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dgdmn.cli.options import Verb
 from dgdmn.config import override, resolve
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError, suggestion
@@ -16,8 +18,8 @@ from dgdmn.core.text import MISSING, count_noun, format_mean_sem
 from dgdmn.runs.spec import RunSpec
 from reproduction.results import MEASURES, Results, mean, training_times
 
-SEEDS = {"permnist": 2, "tdigits": 1}
-"""Seeds of a stream with the preset `paper` if not 3: what two cores can run in a day."""
+_DATA = tomllib.loads(Path(__file__).with_name("targets.toml").read_text("utf-8"))
+COMMAND = Verb(**_DATA["command"])
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,7 @@ class Goal:
     text: str
     spec: RunSpec
     rivals: tuple[RunSpec, ...]
-    measure: str = "acc"
-    """A name in MEASURES; `speed`: how many times longer the rival trains."""
+    measure: str = "acc"  # a name in MEASURES; `speed`: how many times longer the rival trains
     least: float = 1e-9
 
     def check(self, results: Results) -> tuple[str, str]:
@@ -65,8 +66,7 @@ class Target:
 
     name: str
     title: str
-    runs: tuple[RunSpec, ...]
-    """Its runs with seed 0."""
+    runs: tuple[RunSpec, ...]  # with seed 0
     claim: str = ""
     goals: tuple[Goal, ...] = ()
     table: str = ""
@@ -78,7 +78,7 @@ class Target:
         """Its runs with `seeds` seeds each; 0: the default of each run."""
         found = []
         for spec in self.runs:
-            default = SEEDS.get(spec.stream, 3) if spec.preset == "paper" else 3
+            default = _DATA["seeds"].get(spec.stream, 3) if spec.preset == "paper" else 3
             seed_range = range(1 if self.one_seed else seeds or default)
             found += [replace(spec, seed=seed) for seed in seed_range]
         return found
@@ -101,10 +101,9 @@ def parse_run(text: str) -> RunSpec:
 def _value(text: str) -> Any:
     if re.fullmatch(r"\d+(x\d+)+", text):
         return tuple(map(int, text.split("x")))
-    try:
+    with suppress(ValueError):
         return json.loads(text)
-    except ValueError:
-        return text
+    return text
 
 
 def parse_runs(text: str) -> tuple[RunSpec, ...]:
@@ -142,6 +141,4 @@ def select(names: Iterable[str]) -> list[Target]:
     return list(TARGETS.values()) if "all" in wanted else [TARGETS[name] for name in wanted]
 
 
-_DATA = tomllib.loads(Path(__file__).with_name("targets.toml").read_text("utf-8"))
 TARGETS: dict[str, Target] = {entry["name"]: _load(entry) for entry in _DATA["target"]}
-"""In the paper's order, then ours."""

@@ -12,8 +12,6 @@ from dgdmn import __version__
 from dgdmn.cli.options import USAGE, VERBS, parse
 from dgdmn.core.errors import DgdmnError, UsageError, suggestion
 
-_RESUMABLE = (["run"], ["resume"], ["data"])  # these continue if they are called again
-
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
@@ -30,7 +28,7 @@ def run_command(program: str, command: Callable[[list[str]], int], words: list[s
         code = fail(str(error), 2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         kept = "; finished work is saved, and the same command continues it"
-        resumable = program != "dgdmn" or words[:1] in _RESUMABLE
+        resumable = program != "dgdmn" or words[:1] in (["run"], ["resume"], ["data"])
         code = fail("interrupted" + (kept if resumable else ""))
     except BrokenPipeError:  # `dgdmn … | head` closed the pipe
         sys.stdout = None

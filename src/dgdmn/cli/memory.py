@@ -5,7 +5,6 @@ import io
 import itertools
 import json
 import math
-import operator
 import sys
 import time
 import warnings
@@ -84,7 +83,7 @@ def predict(args: Namespace) -> None:
     else:
         write_atomic(args.out, content)
     if found.y is not None:
-        right = sum(map(operator.eq, labels, found.y.tolist()))
+        right = sum(ours == y for ours, y in zip(labels, found.y.tolist(), strict=True))
         print(f"accuracy {right / n:.4f} ({right} of {count_noun(n, 'row')})", file=sys.stderr)
 
 
@@ -184,10 +183,7 @@ def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, lis
 
 @contextmanager
 def _lock(path: Path) -> Iterator[list[str]]:
-    """Hold a memory for writing; if none was created, leave nothing behind.
-
-    Yields a list of states of the memory. An interrupt shows the last one.
-    """
+    """Hold a memory for writing. Yields a list of its states; an interrupt shows the last one."""
     check_place(path)
     new, states = not path.exists(), ["is unchanged"]
     with directory_lock(path):
@@ -196,7 +192,7 @@ def _lock(path: Path) -> Iterator[list[str]]:
         except KeyboardInterrupt as stop:
             raise Interrupted(f"interrupted; {path} {states[-1]}") from stop
         finally:
-            if new and not holds_memory(path):
+            if new and not holds_memory(path):  # none was created
                 discard(path)
 
 
@@ -214,9 +210,9 @@ def _save_change(path: Path, memory: Memory) -> Iterator[list[Event]]:
 def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
     config = override(resolve(preset), args.changes)
     if holds_memory(args.memory):
-        model, notes = load_memory(args)
-        _check_same(args, to_dict(config), model)
-        return model, notes
+        memory = load_memory(args)
+        _check_same(args, to_dict(config), memory[0])
+        return memory
     own: dict[str, Any] = {"value_range": args.value_range and tuple(args.value_range)}
     own |= {"random_state": args.seed or 0, "threads": args.threads or default_threads()}
     return algorithm(name)(config if args.changes else preset, **own), Notes(tasks={}, slept=None)
@@ -359,7 +355,6 @@ def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _sheet(images: NDArray[Any]) -> bytes:
-    """Images with values in [0, 1] as a PNG with about as many columns as rows."""
     columns, content = math.ceil(math.sqrt(len(images))), io.BytesIO()
     pixels = np.round(images * 255).astype(np.uint8)
     canvas, empty = tile(np.split(pixels, range(columns, len(pixels), columns)), columns)

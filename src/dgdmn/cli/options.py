@@ -201,11 +201,9 @@ def check_applicable(name: str, changes: Iterable[str]) -> None:
 
 
 def applicable_fields(name: str) -> set[str]:
-    """The fields that have an effect on an algorithm; this imports torch.
-
-    A field that is no parameter of any algorithm belongs to all of them. An algorithm that keeps rows may
-    keep as many bytes as a dual memory needs, so the fields of that memory have an effect on it.
-    """
+    """The fields that have an effect on an algorithm; this imports torch."""
+    # A field that is no parameter of any algorithm belongs to all of them. An algorithm that keeps rows may
+    # keep as many bytes as a dual memory needs, so the fields of that memory have an effect on it.
     infos = [*ALGORITHMS.values(), algorithm_info(name)]
     own = {info.name: {*inspect.signature(load_target(info.target)).parameters} for info in infos}
     keeps_rows = algorithm_info(name).exemplars
