@@ -206,7 +206,12 @@ def test_a_memory_replaces_an_older_one(make, tasks, tmp_path):
     assert type(load(tmp_path)) is type(model)
     assert (tmp_path / "notes.txt").read_text() == "mine"
     files = json.loads((tmp_path / "manifest.json").read_text())["files"]
-    assert {path.name for path in tmp_path.iterdir()} == {"manifest.json", "notes.txt", *files}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "manifest.json",
+        "notes.txt",
+        ".lock",
+        *files,
+    }
     check_twins(model, load(str(tmp_path)), tasks)
 
 

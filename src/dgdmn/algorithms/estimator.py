@@ -1,5 +1,6 @@
 """What every algorithm is: a scikit-learn classifier that keeps learning."""
 
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Memory
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Memory, check_labels
 from dgdmn.algorithms.persistence import algorithm_name, save
 from dgdmn.algorithms.scaling import Scaling
 from dgdmn.config import DEFAULT_PRESET, Config, override, resolve
@@ -69,7 +71,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, learn X as one task, and sleep."""
-        with use_threads(self.threads), _rollback_on_error(self):
+        with use_threads(self.threads), _transaction(self):
             X, y = self._validate(X, y, reset=True)
             fitted = self._begin(X, y, None)
             ctx = self._context(fitted)
@@ -95,7 +97,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         task : the task's name; without one, DGDMN recognizes a task it knows and takes any other as new
         """
         first = not self.__sklearn_is_fitted__()
-        with use_threads(self.threads), _rollback_on_error(self):
+        with use_threads(self.threads), _transaction(self):
             X, y = self._validate(X, y, reset=first)
             fitted = self._begin(X, y, classes) if first else self.fitted_.snapshot()
             if not first and classes is not None:
@@ -188,6 +190,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
         if not labels:
             raise UsageError("classes is empty; give every label that may come, or leave it out")
+        check_labels(labels)
         config, shape = self._config(), X.shape[1:]
         _check_width(config, labels)
         rng, outputs = seed_stream(self.random_state), max(config.n_classes, len(labels))
@@ -223,6 +226,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
                 f"label {label!r} is of another kind than {old!r}; use text or numbers"
             )
         fitted.labels += new
+        check_labels(fitted.labels)
         _check_width(fitted.config, fitted.labels)
         if len(fitted.labels) > fitted.outputs:
             fitted.outputs = len(fitted.labels)
@@ -250,6 +254,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         checks: dict[str, Any] = {"reset": reset, "allow_nd": True, "ensure_all_finite": False}
+        if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
+            raise UsageError(f"X has dtype {X.dtype}; dates and times must be made numbers first")
+        if isinstance(y, list | tuple) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
+            _check_raw_labels(y)
         if y is None and reset is False:
             X = validate_data(self, X, **checks)
         else:
@@ -282,6 +290,18 @@ def flat_rows(X: ArrayLike) -> NDArray[np.float32]:
     return rows.reshape(len(rows), -1)
 
 
+def _check_raw_labels(y: Any) -> None:
+    """Check labels before they become an array: it would merge "a" with 1 or 2**53 with 2**53 + 1."""
+    labels = {
+        label.item() if isinstance(label, np.generic) else label
+        for label in y
+        if np.isscalar(label)
+    }
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise UsageError("y mixes kinds of labels; use only text or only numbers")
+    check_labels(sorted(labels))
+
+
 def _check_labels(y: NDArray[Any]) -> None:
     try:
         kinds = {type(label) for label in np.unique(y).tolist()}
@@ -306,12 +326,34 @@ def _check_width(config: Config, labels: list[Any]) -> None:
         )
 
 
+_guard = threading.Lock()
+_learning: "WeakSet[ContinualClassifier]" = WeakSet()
+"""Estimators inside a call that learns."""
+
+
 @contextmanager
-def _rollback_on_error(estimator: ContinualClassifier) -> Iterator[None]:
-    """Restore the attributes if the block fails: validation sets some before anything is learned."""
-    before = dict(estimator.__dict__)
+def learning(estimator: "ContinualClassifier") -> Iterator[None]:
+    """Refuse a second call that learns, from another thread or from a callback: it would lose a task."""
+    with _guard:
+        if estimator in _learning:
+            raise UsageError("this model is learning in another call; wait until that call ends")
+        _learning.add(estimator)
     try:
         yield
-    except BaseException:
-        estimator.__dict__ = before
-        raise
+    finally:
+        _learning.discard(estimator)
+
+
+@contextmanager
+def _transaction(estimator: "ContinualClassifier") -> Iterator[None]:
+    """Restore the estimator, and a RandomState it was given, if the block fails."""
+    with learning(estimator):
+        before, source = dict(estimator.__dict__), estimator.random_state
+        drawn = source.get_state() if isinstance(source, np.random.RandomState) else None
+        try:
+            yield
+        except BaseException:
+            estimator.__dict__ = before
+            if drawn is not None:
+                source.set_state(drawn)
+            raise

@@ -1,6 +1,8 @@
 """What an estimator has learned: a memory, and how to translate between it and the user's labels."""
 
 import copy
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -10,10 +12,26 @@ from numpy.typing import NDArray
 from dgdmn.algorithms.scaling import Scaling
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
+from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
+from dgdmn.core.text import join_names
 from dgdmn.memory.task_log import TaskInfo
 from dgdmn.storage import State
+
+
+def check_labels(labels: Sequence[Any]) -> None:
+    """Refuse labels that are neither text nor finite numbers, or that an array cannot keep apart."""
+    for label in labels:
+        text = isinstance(label, str) and label.encode(errors="replace").decode() == label
+        number = isinstance(label, int) or (isinstance(label, float) and math.isfinite(label))
+        if not text and not number:
+            raise UsageError(f"label {label!r} cannot be saved; use text or finite numbers")
+    array = np.asarray(labels)
+    if array.tolist() != list(labels) or len(np.unique(array)) < len(labels):
+        raise UsageError(
+            f"labels {join_names(map(repr, labels), 3)} are not distinct in an array; use text"
+        )
 
 
 class Memory(Protocol):

@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dgdmn.algorithms.estimator import ContinualClassifier, flat_rows, seed_stream
+from dgdmn.algorithms.estimator import (
+    ContinualClassifier,
+    flat_rows,
+    learning,
+    seed_stream,
+)
 from dgdmn.algorithms.fitted import EstimatorInfo, FittedState
 from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
@@ -61,7 +66,7 @@ class GenerativeClassifier(ContinualClassifier):
     def sleep(self) -> Self:
         """Consolidate now what the short-term memory holds."""
         check_is_fitted(self)
-        with use_threads(self.threads):
+        with use_threads(self.threads), learning(self):
             fitted = self.fitted_.snapshot()
             fitted.memory.sleep(self._context(fitted))
         return self._commit(fitted)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dgdmn import __version__
-from dgdmn.algorithms.fitted import FittedState
+from dgdmn.algorithms.fitted import FittedState, check_labels
 from dgdmn.algorithms.scaling import Scaling
 from dgdmn.config import Config, to_dict
 from dgdmn.config.registry import ALGORITHMS, algorithm_info, load_target
 from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.core.files import directory_lock
 from dgdmn.core.rng import SeedStream
-from dgdmn.storage import State, arrays_in, read, read_about, to_numpy, write
+from dgdmn.storage import State, arrays_in, check_place, read, read_about, to_numpy, write
 
 if TYPE_CHECKING:
     from dgdmn.algorithms.estimator import ContinualClassifier
@@ -26,14 +27,21 @@ _OWN = ("generator", "learner", "memory")
 """Parameters that are code: they are passed again to `load`."""
 _LOCAL = ("callback", "device", "threads")
 """Parameters of the process that uses a memory; they are not saved."""
+SAVE_TIMEOUT = 60.0
+"""Seconds to wait for another saver."""
 MAX_LAYERS = 1000
 """Each layer costs time and memory before its weights are found missing."""
 
 
 def save(model: ContinualClassifier, path: Path, notes: Mapping[str, Any] | None = None) -> None:
-    """Save a fitted estimator as a directory, with a caller's notes beside it."""
+    """Save a fitted estimator as a directory, with a caller's notes beside it.
+
+    Savers to the same place wait for each other; the last complete save wins.
+    """
     about, state = describe(model)
-    write(path, about if notes is None else {**about, "notes": notes}, state)
+    check_place(path)
+    with directory_lock(path, wait=SAVE_TIMEOUT):
+        write(path, about if notes is None else {**about, "notes": notes}, state)
 
 
 def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClassifier:
@@ -114,10 +122,10 @@ def restore_model(
     largest = max(array.size for _, array in arrays_in(state))
     if not 0 < len(labels) <= outputs <= largest:
         raise ValueError(f"{len(labels)} labels and {outputs} outputs")
-    if not all(isinstance(label, str | int | float) for label in labels):
-        raise ValueError("labels are neither text nor numbers")
-    if len(set(labels)) < len(labels):
-        raise ValueError("labels repeat")
+    check_labels(labels)
+    for path, array in arrays_in(state):
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{path} has values that are not finite")
     shape = tuple(int(size) for size in saved["shape"])
     if about["features"] != shape[0]:
         raise ValueError(f"{about['features']} features and inputs of shape {shape}")

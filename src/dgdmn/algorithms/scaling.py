@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
 
+MARGIN = 0.05
+"""Share of the first task's range that is added at both ends."""
+
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
@@ -31,8 +34,14 @@ class Scaling:
         if X.dtype == np.uint8 or (X.min() >= 0 and X.max() <= 1):
             return cls(np.asarray(0.0), np.asarray(1.0), given=False)
         axis = 0 if X.ndim == 2 and len(X) > 1 else None
-        low, high = X.min(axis=axis), X.max(axis=axis)
-        return cls(np.asarray(low, np.float64), np.asarray(high, np.float64), given=False)
+        low, high = (np.asarray(bound(axis=axis), np.float64) for bound in (X.min, X.max))
+        # A constant feature has no range: it gets one unit. The margin keeps the range of few or extreme
+        # rows from being a row itself, in memory and on disk.
+        with np.errstate(over="ignore"):
+            high = np.where(high > low, high, low + 1)
+            margin = MARGIN * (high - low) + 1e-6 * np.maximum(abs(low), abs(high))
+            bounds = np.nan_to_num([low - margin, high + margin])
+        return cls(bounds[0], bounds[1], given=False)
 
     def clips(self, X: NDArray[Any]) -> bool:
         """Whether some value lies outside the range."""

@@ -6,10 +6,14 @@ import io
 import json
 import math
 import os
+import re
+import secrets
+import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import filelock
 import numpy as np
@@ -18,39 +22,77 @@ from numpy.typing import NDArray
 from dgdmn.core.errors import DgdmnError, UsageError
 
 LOCK = ".lock"
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 
 def append_bytes(path: Path, content: bytes, *, durable: bool) -> None:
-    """Append to a file, or leave it as it was."""
-    with os_errors("write", path):
-        size = path.stat().st_size if path.exists() else None
-    try:
-        with os_errors("write", path), path.open("ab") as file:
+    """Append to a regular file, or leave it as it was. A link is not followed."""
+    with (
+        os_errors("write", path),
+        _open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file,
+    ):
+        size = os.fstat(file.fileno()).st_size
+        try:
             file.write(content)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-    except DgdmnError:
-        # A partial line would corrupt the next one.
-        with suppress(OSError):
-            path.unlink(missing_ok=True) if size is None else os.truncate(path, size)
-        raise
+        except OSError:
+            with suppress(OSError):  # a partial line would corrupt the next one
+                os.ftruncate(file.fileno(), size)
+            raise
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all: to a temporary file, then rename."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with os_errors("write", path):
-            with temporary.open("wb") as file:
+    """Write a file completely or not at all: to a new temporary file, then rename.
+
+    The rename replaces a link and never its target.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    with os_errors("write", path):
+        try:
+            with _open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-            _sync_directory(path.parent)
-    finally:
-        with suppress(OSError):
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
+
+
+def remove_temporaries(directory: Path) -> None:
+    """Remove temporary files that killed writers left. Call it while holding the directory's lock."""
+    for path in directory.glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name):
+            with suppress(OSError):
+                path.unlink()
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory inside one that we own; refuse a link or a file in its place."""
+    with os_errors("write", directory):
+        with suppress(FileExistsError):
+            directory.mkdir()
+        if directory.is_symlink() or not directory.is_dir():
+            raise DgdmnError(f"{directory} is a link or a file, not a directory; remove it")
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove a directory and its content; a link is left alone."""
+    if not directory.is_symlink():
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _open_regular(path: Path, flags: int) -> Iterator[BinaryIO]:
+    """Open a regular file without following a link and without waiting for a pipe."""
+    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags | safe, 0o666), "wb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise DgdmnError(f"{path} is not a regular file; remove it")
+        yield file
 
 
 def _sync_directory(directory: Path) -> None:
@@ -77,11 +119,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def directory_lock(directory: Path) -> Iterator[None]:
-    """Hold a directory for writing; refuse if another process does. The lock ends with its process."""
+def directory_lock(directory: Path, *, wait: float = 0.0) -> Iterator[None]:
+    """Hold a directory for writing, after waiting at most `wait` seconds for another process.
+
+    The lock ends with its process. A thread that holds it already may take it again. Temporary files that
+    killed writers left are removed.
+    """
     with os_errors("write", directory):
         directory.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(directory / LOCK, timeout=0)
+        lock = filelock.FileLock(directory.resolve() / LOCK, timeout=wait, is_singleton=True)
         try:
             lock.acquire()
         except filelock.Timeout as error:
@@ -89,6 +135,7 @@ def directory_lock(directory: Path) -> Iterator[None]:
                 f"{directory} is in use by another process; wait until it ends, or stop it"
             ) from error
     try:
+        remove_temporaries(directory)
         yield
     finally:
         lock.release()
