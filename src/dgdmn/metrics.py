@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dgdmn.core.errors import UsageError
 
 Matrix = NDArray[np.float64]
+Order = Sequence[int] | None
 
 
 def acc(A: ArrayLike) -> float:
@@ -28,7 +29,7 @@ def acc(A: ArrayLike) -> float:
     return float(np.mean(_matrix(A)[-1]))
 
 
-def bwt(A: ArrayLike, order: Sequence[int] | None = None) -> float:
+def bwt(A: ArrayLike, order: Order = None) -> float:
     """BWT = 1/(T-1) Σ_{i=1..T-1} A[T, i] − A[i, i]: what learning later tasks did to earlier ones.
 
     With repeated tasks, A[i, i] is the accuracy on a task right after it was learned for the first time, and
@@ -39,19 +40,12 @@ def bwt(A: ArrayLike, order: Sequence[int] | None = None) -> float:
     >>> bwt([[1.0, 0.0], [0.5, 1.0]])
     -0.5
     """
-    matrix = _matrix(A)
-    learned = _learned(matrix, order)
-    changes = [
-        matrix[-1, task] - matrix[row, task]
-        for task, row in _first(learned).items()
-        if task != learned[-1]
-    ]
-    return _mean(changes)
+    matrix, learned = _ordered(A, order)
+    earlier = {task: row for task, row in _first(learned).items() if task != learned[-1]}
+    return _mean([matrix[-1, task] - matrix[row, task] for task, row in earlier.items()])
 
 
-def forward_transfer(
-    A: ArrayLike, baseline: ArrayLike, order: Sequence[int] | None = None
-) -> float:
+def forward_transfer(A: ArrayLike, baseline: ArrayLike, order: Order = None) -> float:
     """FWT = 1/(T-1) Σ_{i=2..T} A[i-1, i] − b_i (Lopez-Paz and Ranzato, 2017).
 
     `baseline` b, one entry a column, is the accuracy of an untrained model. A task counts with the row before
@@ -60,28 +54,23 @@ def forward_transfer(
     >>> forward_transfer([[1.0, 0.5], [0.5, 1.0]], baseline=[0.25, 0.25])
     0.25
     """
-    matrix = _matrix(A)
-    b = _numbers("baseline", baseline)
-    if b.shape != matrix.shape[1:]:
-        raise UsageError(
-            f"baseline has shape {b.shape}: give one accuracy for each of {matrix.shape[1]} tasks"
-        )
-    _check_accuracies("baseline", b)
-    first = _first(_learned(matrix, order))
-    return _mean([matrix[row - 1, task] - b[task] for task, row in first.items() if row > 0])
+    matrix, learned = _ordered(A, order)
+    n = matrix.shape[1]
+    b = _numbers("baseline", baseline, (n,), f"give one accuracy for each of {n} tasks")
+    first = _first(learned).items()
+    return _mean([matrix[row - 1, task] - b[task] for task, row in first if row > 0])
 
 
-def forgetting_curve(A: ArrayLike, order: Sequence[int] | None = None) -> Matrix:
+def forgetting_curve(A: ArrayLike, order: Order = None) -> Matrix:
     """For each row i the mean of A[i, :i+1]: average accuracy on the distinct tasks seen so far.
 
     >>> forgetting_curve([[1.0, 0.0], [0.5, 1.0]]).tolist()
     [1.0, 0.75]
     """
-    matrix = _matrix(A)
-    return last_k(matrix, matrix.shape[1], order)
+    return last_k(A, _matrix(A).shape[1], order)
 
 
-def last_k(A: ArrayLike, k: int, order: Sequence[int] | None = None) -> Matrix:
+def last_k(A: ArrayLike, k: int, order: Order = None) -> Matrix:
     """For each row i the mean over the last min(k, tasks seen) distinct tasks seen, a repeated one counted
     where it was learned last; the paper's long sequences use k = 10.
 
@@ -90,9 +79,9 @@ def last_k(A: ArrayLike, k: int, order: Sequence[int] | None = None) -> Matrix:
     """
     if k < 1:
         raise UsageError(f"k is {k}: give the number of last tasks to average over, 1 or more")
-    matrix = _matrix(A)
-    learned = _learned(matrix, order)
-    return np.array([np.mean(row[_recent(learned[: i + 1], k)]) for i, row in enumerate(matrix)])
+    matrix, learned = _ordered(A, order)
+    recent = [list(dict.fromkeys(learned[i::-1]))[:k] for i in range(len(matrix))]
+    return np.array([np.mean(matrix[i, sorted(tasks)]) for i, tasks in enumerate(recent)])
 
 
 def standard_error(values: ArrayLike) -> float:
@@ -101,62 +90,53 @@ def standard_error(values: ArrayLike) -> float:
     >>> standard_error([1.0, 3.0])
     1.0
     """
-    v = _numbers("values", values)
-    if v.ndim != 1 or v.size == 0:
-        raise UsageError(f"values have shape {v.shape}: give a flat list of at least one number")
+    advice = "give a flat list of at least one number"
+    v = _numbers("list of values", values, (-1,), advice, unit=False)
     return float(np.std(v, ddof=1) / math.sqrt(v.size)) if v.size > 1 else math.nan
 
 
 def _matrix(A: ArrayLike) -> Matrix:
-    matrix = _numbers("accuracy matrix", A)
-    if matrix.ndim != 2 or matrix.size == 0:
-        raise UsageError(
-            f"accuracy matrix has shape {matrix.shape}: give rows × tasks, at least 1 × 1"
-        )
-    _check_accuracies("accuracy matrix", matrix)
-    return matrix
+    return _numbers("accuracy matrix", A, (-1, -1), "give rows × tasks, at least 1 × 1")
 
 
-def _numbers(name: str, values: ArrayLike) -> Matrix:
+def _numbers(
+    name: str, values: ArrayLike, shape: tuple[int, ...], advice: str, *, unit: bool = True
+) -> Matrix:
+    """The values, in [0, 1] if `unit`, as an array of this shape, where −1 stands for any length but 0."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise UsageError(
-            f"{name} is not a regular array of numbers: give rows of equal length"
-        ) from None
-
-
-def _check_accuracies(name: str, values: Matrix) -> None:
-    wrong = values[(values < 0) | (values > 1)]
-    if wrong.size:
+        advice = "give rows of equal length"
+        raise UsageError(f"{name} is not a regular array of numbers: {advice}") from None
+    sizes = zip(shape, numbers.shape, strict=False)
+    if numbers.ndim != len(shape) or not numbers.size or any(n not in (-1, m) for n, m in sizes):
+        raise UsageError(f"{name} has shape {numbers.shape}: {advice}")
+    wrong = numbers[(numbers < 0) | (numbers > 1)]
+    if unit and wrong.size:
         raise UsageError(f"{name} holds {wrong[0]}: accuracies are in [0, 1], or NaN where unknown")
+    return numbers
 
 
-def _learned(matrix: Matrix, order: Sequence[int] | None) -> list[int]:
-    """The column that each row learned."""
+def _ordered(A: ArrayLike, order: Order) -> tuple[Matrix, list[int]]:
+    """The matrix, and the column that each of its rows learned."""
+    matrix = _matrix(A)
     rows, columns = matrix.shape
-    if order is None:
-        if rows > columns:
-            raise UsageError(
-                f"accuracy matrix has {rows} rows for {columns} tasks: give order, the column each row learned"
-            )
-        return list(range(rows))
+    if order is None and rows > columns:
+        raise UsageError(
+            f"accuracy matrix has {rows} rows for {columns} tasks: give order, the column each row learned"
+        )
+    order = range(rows) if order is None else order
     if len(order) != rows:
         raise UsageError(f"order has {len(order)} entries: give one column for each of {rows} rows")
     for task in order:
         if not isinstance(task, int | np.integer) or not 0 <= task < columns:
             raise UsageError(f"order holds {task!r}: give column numbers from 0 to {columns - 1}")
-    return [int(task) for task in order]
+    return matrix, [int(task) for task in order]
 
 
 def _first(learned: Sequence[int]) -> dict[int, int]:
     """For each task seen the row at which it was first learned."""
     return {task: learned.index(task) for task in dict.fromkeys(learned)}
-
-
-def _recent(learned: Sequence[int], k: int) -> list[int]:
-    """The k distinct tasks learned most recently, in the order of the columns."""
-    return sorted(list(dict.fromkeys(reversed(learned)))[:k])
 
 
 def _mean(values: Sequence[float]) -> float:

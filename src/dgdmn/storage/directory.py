@@ -4,8 +4,6 @@ What is read is not trusted: names, sizes and checksums are checked before bytes
 is unpickled.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -23,11 +21,12 @@ from safetensors.numpy import save as bytes_from_arrays
 
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import LOCK, json_bytes, os_errors, write_atomic
-from dgdmn.storage.tree import State, arrays_in, is_array, to_numpy
+from dgdmn.storage.tree import State, arrays_in, map_arrays, to_numpy
 
 FORMAT = 2
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 64 << 20
+_UNFIT = (KeyError, TypeError, ValueError, AttributeError)  # what parsing wrong content may raise
 _ARRAY_FILE = re.compile(r"[0-9a-f]{64}\.safetensors")
 
 
@@ -40,8 +39,7 @@ def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
         if path in group:
             raise UsageError(f"two arrays of the state are called {path!r}; rename one of them")
         group[path] = to_numpy(array)
-    home: dict[str, str] = {}
-    files: dict[str, int] = {}
+    home, files = {}, {}
     with os_errors("write", directory):
         directory.mkdir(parents=True, exist_ok=True)
     for arrays in groups.values():
@@ -49,12 +47,14 @@ def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
         name = f"{hashlib.sha256(content).hexdigest()}.safetensors"
         home.update(dict.fromkeys(arrays, name))
         files[name] = len(content)
-        if not _holds(directory / name, content):
-            write_atomic(directory / name, content)
-    manifest = {"format": FORMAT, **about, "state": _without_arrays(state, home), "files": files}
-    write_atomic(
-        directory / MANIFEST, json_bytes({**manifest, "sha256": _digest(manifest)}, indent=1)
-    )
+        file = directory / name
+        if file.is_symlink() or not file.is_file() or file.read_bytes() != content:
+            write_atomic(file, content)
+    places = ({"$array": path, "file": home[path]} for path, _ in arrays_in(state))
+    tree = map_arrays(state, lambda _: next(places))  # which meets the arrays in the same order
+    manifest = {"format": FORMAT, **about, "state": tree, "files": files}
+    manifest["sha256"] = _digest(manifest)
+    write_atomic(directory / MANIFEST, json_bytes(manifest, indent=1))
     for old in directory.glob("*.safetensors"):
         if _ARRAY_FILE.fullmatch(old.name) and old.name not in files:
             with suppress(OSError):  # an extra file does no harm
@@ -73,7 +73,7 @@ def read(directory: Path) -> tuple[dict[str, Any], State]:
         for name, size in files.items():
             arrays.update(_arrays(directory, name, size))
         state = _with_arrays(state, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (RecursionError, *_UNFIT) as error:
         raise _damaged(directory / MANIFEST, f"it does not fit its files ({error})") from error
     if not isinstance(state, dict) or arrays:
         raise _damaged(directory / MANIFEST, "it does not fit its files")
@@ -96,10 +96,10 @@ def check_place(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; a memory is saved as a directory")
     if directory.is_dir() and not holds_memory(directory):
-        foreign = [path.name for path in directory.iterdir() if not _ours(path.name)]
+        foreign = sorted(path.name for path in directory.iterdir() if not _ours(path.name))
         if foreign:
             raise UsageError(
-                f"{directory} holds {sorted(foreign)[0]!r} and no memory; choose an empty directory"
+                f"{directory} holds {foreign[0]!r} and no memory; choose an empty directory"
             )
 
 
@@ -114,10 +114,8 @@ def discard(directory: Path) -> None:
 
 def _ours(name: str) -> bool:
     """Whether an interrupted save may have left this file, or it is the lock."""
-    return bool(_ARRAY_FILE.fullmatch(name.removeprefix(".").removesuffix(".tmp"))) or name in (
-        f".{MANIFEST}.tmp",
-        LOCK,
-    )
+    final = name.removeprefix(".").removesuffix(".tmp")
+    return name in (f".{MANIFEST}.tmp", LOCK) or bool(_ARRAY_FILE.fullmatch(final))
 
 
 def _group(path: str) -> str:
@@ -126,39 +124,18 @@ def _group(path: str) -> str:
     return "/".join(parts[:2] if len(parts) > 2 and parts[1].isdigit() else parts[:1])
 
 
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and not path.is_symlink() and path.read_bytes() == content
-
-
 def _digest(manifest: Mapping[str, Any]) -> str:
     """Checksum of a manifest without its own."""
     plain = {key: value for key, value in manifest.items() if key != "sha256"}
-    return hashlib.sha256(
-        json.dumps(json.loads(json_bytes(plain)), sort_keys=True).encode()
-    ).hexdigest()
-
-
-def _without_arrays(state: Any, home: Mapping[str, str], path: str = "") -> Any:
-    """The tree with the name of its file in the place of each array."""
-    if is_array(state):
-        return {"$array": path, "file": home[path]}
-    if isinstance(state, dict):
-        return {
-            key: _without_arrays(child, home, f"{path}/{key}".lstrip("/"))
-            for key, child in state.items()
-        }
-    if isinstance(state, list):
-        return [
-            _without_arrays(child, home, f"{path}/{index}") for index, child in enumerate(state)
-        ]
-    return state
+    text = json.dumps(json.loads(json_bytes(plain)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _with_arrays(tree: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     """The tree with its arrays. Each is used once, so that no small file can stand for a large state."""
-    if isinstance(tree, dict) and "$array" in tree:
-        return arrays.pop(f"{tree['file']}:{tree['$array']}")
     if isinstance(tree, dict):
+        if "$array" in tree:
+            return arrays.pop(f"{tree['file']}:{tree['$array']}")
         return {key: _with_arrays(child, arrays) for key, child in tree.items()}
     if isinstance(tree, list):
         return [_with_arrays(child, arrays) for child in tree]
@@ -168,9 +145,8 @@ def _with_arrays(tree: Any, arrays: dict[str, NDArray[Any]]) -> Any:
 def _manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
     with os_errors("read", path):
-        found = path.exists()
-    if not found:
-        raise DgdmnError(f"{directory} holds no memory: there is no {MANIFEST} in it")
+        if not path.exists():
+            raise DgdmnError(f"{directory} holds no memory: there is no {MANIFEST} in it")
     content = _content(path, MAX_MANIFEST_BYTES)
     try:
         manifest = json.loads(content)
@@ -184,11 +160,10 @@ def _manifest(directory: Path) -> dict[str, Any]:
             "so load it with the version that saved it"
         )
     try:
-        right = manifest.pop("sha256", None) == _digest(manifest)
+        if manifest.pop("sha256", None) != _digest(manifest):
+            raise _damaged(path, "its checksum is wrong")
     except (RecursionError, UsageError) as error:
         raise _damaged(path, str(error)) from error
-    if not right:
-        raise _damaged(path, "its checksum is wrong")
     return manifest
 
 
@@ -204,14 +179,7 @@ def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
         raise _damaged(path, "its checksum is wrong")
     try:
         arrays = arrays_from_bytes(content)
-    except (
-        SafetensorError,
-        ValueError,
-        KeyError,
-        TypeError,
-        RuntimeError,
-        AttributeError,
-    ) as error:
+    except (SafetensorError, RuntimeError, *_UNFIT) as error:
         raise _damaged(path, str(error)) from error
     # Copies: views into the file's buffer are unaligned, and sums over them differ in the last bit.
     return {f"{name}:{key}": np.array(array) for key, array in arrays.items()}

@@ -1,7 +1,5 @@
 """A memory's state: a tree of plain values whose large leaves are arrays (numpy or torch)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,7 +23,6 @@ def arrays_in(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """
     if is_array(state):
         yield path, state
-        return
     pairs = enumerate(state) if isinstance(state, list) else ()
     for key, child in state.items() if isinstance(state, dict) else pairs:
         yield from arrays_in(child, f"{path}/{key}".lstrip("/"))
