@@ -127,9 +127,9 @@ def directory_lock(directory: Path, *, wait: float = 0.0) -> Iterator[None]:
     """
     with os_errors("write", directory):
         directory.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(directory.resolve() / LOCK, timeout=wait, is_singleton=True)
+        lock = filelock.FileLock(directory.resolve() / LOCK, is_singleton=True)
         try:
-            lock.acquire()
+            lock.acquire(timeout=wait)
         except filelock.Timeout as error:
             raise DgdmnError(
                 f"{directory} is in use by another process; wait until it ends, or stop it"
