@@ -1,7 +1,5 @@
 """How a memory predicts, as an ONNX model: from the user's values to the probabilities of `classes_`."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import logging
@@ -36,12 +34,10 @@ def onnx_bytes(model: ContinualClassifier) -> bytes:
     for package in ("onnx", "onnxscript"):
         if importlib.util.find_spec(package) is None:
             raise DgdmnError(f"{package} is not installed; run: pip install 'dgdmn[onnx]'")
-    predictor = _predictor(model).eval()
-    example = torch.rand(2, *model.fitted_.shape)
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
-            predictor,
-            (example,),
+            _predictor(model).eval(),
+            (torch.rand(2, *model.fitted_.shape),),
             dynamo=True,
             dynamic_shapes=({0: torch.export.Dim("n")},),
             input_names=["X"],
@@ -49,8 +45,8 @@ def onnx_bytes(model: ContinualClassifier) -> bytes:
             verbose=False,
         )
     assert program is not None
-    classes = json.dumps(model.classes_.tolist(), ensure_ascii=False)
-    program.model.metadata_props["classes"] = classes
+    names = model.classes_.tolist()
+    program.model.metadata_props["classes"] = json.dumps(names, ensure_ascii=False)
     program.model.metadata_props["algorithm"] = model.info().algorithm
     content: bytes = program.model_proto.SerializeToString()
     return content
@@ -63,13 +59,11 @@ def _predictor(model: ContinualClassifier) -> nn.Module:
     if not isinstance(model, GenerativeClassifier):
         learner = getattr(fitted.memory, "learner", None)
         if isinstance(learner, Classifier):
-            return _Predictor(fitted, None, learner, None)
-    else:
-        memory = model._consolidated()[1]
-        if isinstance(memory, DeepGenerativeMemory) and isinstance(memory.learner, Classifier):
-            generator = memory.generator
-            if isinstance(generator, VAE):
-                return _Predictor(fitted, generator, memory.learner, memory.predicting_prior)
+            return _Predictor(fitted, learner)
+    elif isinstance(memory := model._consolidated()[1], DeepGenerativeMemory):
+        learner, generator = memory.learner, memory.generator
+        if isinstance(learner, Classifier) and isinstance(generator, VAE):
+            return _Predictor(fitted, learner, generator, memory.predicting_prior)
     raise UsageError("this memory was made with its own networks; only dgdmn's can be exported")
 
 
@@ -83,9 +77,9 @@ class _Predictor(nn.Module):
     def __init__(
         self,
         fitted: FittedState,
-        generator: VAE | None,
         learner: Classifier,
-        prior: LatentPrior | None,
+        generator: VAE | None = None,
+        prior: LatentPrior | None = None,
     ) -> None:
         super().__init__()
         self.generator, self.learner = generator, learner
@@ -100,21 +94,16 @@ class _Predictor(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         # in float64, as `Scaling` does
         rows = ((x.double() - self.low) / self.width).clamp(0, 1).float().flatten(1)
-        if self.generator is None:
-            answers = self._answers(rows)
-        else:
+        if self.generator is not None:
             z = self.generator.posterior(rows)[0]
-            answers = self._answers(self.generator.decode(z).sigmoid())
-            if self.likelihood is not None:
-                answers = combine_with_prior(answers, self.likelihood(z))
+            rows = self.generator.decode(z).sigmoid()
+        answers = F.pad(F.softmax(self.learner(rows), dim=1), (0, self.missing))
+        if self.likelihood is not None:
+            answers = combine_with_prior(answers, self.likelihood(z))
         known = answers.index_select(1, self.units)
         total = known.sum(dim=1, keepdim=True)
-        return torch.where(
-            total > 0, known / torch.where(total > 0, total, 1.0), 1 / known.shape[1]
-        )
-
-    def _answers(self, rows: Tensor) -> Tensor:
-        return F.pad(F.softmax(self.learner(rows), dim=1), (0, self.missing))
+        shares = known / torch.where(total > 0, total, 1.0)
+        return torch.where(total > 0, shares, 1 / known.shape[1])
 
 
 class _Likelihood(nn.Module):

@@ -1,8 +1,7 @@
 """The dual memory of section 3.2: learn in the short term, sleep, remember in the long term."""
 
-from __future__ import annotations
-
 import copy
+from typing import Self
 
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
@@ -28,11 +27,10 @@ class DualMemory:
         self.stm = ShortTermMemory(make_memory)
         self.ltm = make_memory("ltm", n_classes, rng)
 
-    def __copy__(self) -> DualMemory:
+    def __copy__(self) -> Self:
         """A snapshot: learning in one does not change the other."""
-        twin = object.__new__(DualMemory)
-        twin.__dict__.update(self.__dict__)
-        twin.stm = copy.copy(self.stm)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), stm=copy.copy(self.stm))
         return twin
 
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:

@@ -1,10 +1,8 @@
 """The deep generative memory (DGM) of section 3.1: a generator, a learner, a task log and an age."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -81,7 +79,7 @@ class DeepGenerativeMemory:
             self.codes = self.codes.store(self._latent_generator, remembered, ctx.rng)
         self.n_seen += len(new)
 
-    def consolidate(self, task_memories: Sequence[DeepGenerativeMemory], ctx: Context) -> None:
+    def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
         """The task memories dream, and Algorithm 1 learns their dreams."""
         dreams = concat(*[memory.dream_all(ctx.rng) for memory in task_memories])
         tasks = {task: info for memory in task_memories for task, info in memory.tasks.items()}

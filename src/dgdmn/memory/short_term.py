@@ -33,10 +33,7 @@ class ShortTermMemory:
     def learn(
         self, task: str, new: Batch, recalled: Batch | None, n_classes: int, ctx: Context
     ) -> None:
-        """Learn a task in the task memory that holds it, else in a fresh one.
-
-        `recalled` are the same inputs as the long-term memory recalls them, if it knows the task.
-        """
+        """Learn a task in the task memory that holds it, else in a fresh one (`GenerativeMemory.learn`)."""
         held = {one.task: one.memory for one in self.awake}
         known = held.get(task)
         memory = copy.copy(known) if known else self._make_memory("stm", n_classes, ctx.rng)
@@ -58,9 +55,8 @@ class ShortTermMemory:
         return [{"task": held.task, **held.memory.state()} for held in self.awake]
 
     def load_state(self, state: list[State], n_classes: int) -> None:
-        awake = []
+        self.awake = ()
         for held in state:
             memory = self._make_memory("stm", n_classes, SeedStream(0))
             memory.load_state({key: value for key, value in held.items() if key != "task"})
-            awake.append(TaskMemory(held["task"], memory))
-        self.awake = tuple(awake)
+            self.awake += (TaskMemory(held["task"], memory),)

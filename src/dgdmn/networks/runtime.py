@@ -68,7 +68,6 @@ def as_tensor(array: NDArray[Any], device: str) -> Tensor:
 
 
 def as_tensors(batch: Batch, device: str) -> Batch:
-    """A batch of numpy arrays as tensors on a device."""
     return Batch(as_tensor(batch.x, device), as_tensor(batch.y, device))
 
 
