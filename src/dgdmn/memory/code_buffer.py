@@ -52,7 +52,6 @@ class CodeBuffer:
         return {"codes": codes, "labels": self.labels}
 
     def with_state(self, state: State) -> Self:
-        """A buffer with what `state` returned."""
         n = len(state["labels"])
         shapes = {"codes": (n, self.latent_dim), "labels": (n,)}
         return replace(self, **check_arrays(self, state, shapes))

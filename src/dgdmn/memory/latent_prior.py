@@ -114,7 +114,6 @@ class LatentPrior:
         return {"labels": self.labels, "weights": self.weights, "means": means, "roots": roots}
 
     def with_state(self, state: State) -> Self:
-        """A prior with what `state` returned."""
         n, d = len(state["labels"]), self.latent_dim
         shapes = {"labels": (n,), "weights": (n,), "means": (n, d), "roots": (n, d, d)}
         return replace(self, **check_arrays(self, state, shapes))

@@ -38,7 +38,6 @@ class TaskLog(dict[str, TaskInfo]):
 
     @classmethod
     def from_state(cls, state: list[dict[str, Any]]) -> Self:
-        """The log that `state` described."""
         return cls(
             {one["task"]: TaskInfo(one["times"], frozenset(one["classes"])) for one in state}
         )

@@ -19,7 +19,6 @@ class NetworkFactory:
 
     config: Config
     shape: tuple[int, ...]
-    """Shape of one input: (d,), (h, w) or (h, w, channels)."""
     device: str = "cpu"
     own_generator: GeneratorFactory | None = None
     own_learner: LearnerFactory | None = None
@@ -49,7 +48,6 @@ class NetworkFactory:
         epochs: int | None = None,
         dropout: float = 0.0,
     ) -> Learner:
-        """L for a short-term task memory or the long-term memory."""
         if self.own_learner is not None:
             return self.own_learner(self.shape, n_classes, role, rng)
         network = Classifier(

@@ -39,7 +39,6 @@ class Dropout(nn.Module):
         self.rate = rate
 
     def forward(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
-        """x with some units set to 0 and the others scaled up; x itself without a generator."""
         if rng is None:
             return x
         kept = torch.rand(x.shape, generator=rng).to(x.device) >= self.rate

@@ -12,6 +12,8 @@ from dgdmn.networks.train import Loss, Step
 
 Role = Literal["stm", "ltm"]
 """A network of a small short-term task memory, or of the large long-term memory."""
+Shape = tuple[int, ...]
+"""Shape of one input: (d,), (h, w) or (h, w, channels)."""
 
 
 class Stateful(Protocol):
@@ -76,8 +78,7 @@ class Learner(Stateful, Protocol):
 class CustomizableLearner(Learner, Protocol):
     """A learner that can be trained with an algorithm's own loss or step: EWC, SI, LwF, GEM, iCaRL, ER.
 
-    `dgdmn.networks.classifier.Classifier` is one. A learner of your own becomes one as a subclass of
-    `dgdmn.networks.train.TrainableNetwork` with `forward` and `features`.
+    A subclass of `dgdmn.networks.train.TrainableNetwork` with `forward` and `features` is one.
     """
 
     def __call__(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
@@ -100,8 +101,6 @@ class CustomizableLearner(Learner, Protocol):
         """Train with this loss and step; the step may add to `accumulators` in place."""
 
 
-Shape = tuple[int, ...]
-"""Shape of one input: (d,), (h, w) or (h, w, channels)."""
 GeneratorFactory = Callable[[Shape, Role, torch.Generator], Generator]
 """Makes an untrained generator for inputs of a shape; a class with this signature works."""
 LearnerFactory = Callable[[Shape, int, Role, torch.Generator], Learner]

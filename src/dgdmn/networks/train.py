@@ -45,7 +45,6 @@ class Schedule:
     """Whether the step size rises and falls once per training (Smith 2018), which allows a larger one."""
 
     def epochs_for(self, n: int) -> int:
-        """Epochs over n samples."""
         return max(self.epochs, math.ceil(self.min_steps / self._steps(n)))
 
     def rate(self, n: int, epoch: int, step: int) -> float:
