@@ -10,10 +10,11 @@ import re
 import secrets
 import shutil
 import stat
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import filelock
 import numpy as np
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 from dgdmn.core.errors import DgdmnError, UsageError
 
 LOCK = ".lock"
+MAX_BYTES = 64_000_000  # largest file that is read at once, and the most that an npz may unpack to
+_MAX_EMPTY = 1_000_000  # largest product of the sizes of an array that has no bytes
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 
@@ -43,10 +46,17 @@ def append_bytes(path: Path, content: bytes, *, durable: bool) -> None:
             raise
 
 
-def write_atomic(path: Path, content: bytes) -> None:
+def truncate_file(path: Path, size: int) -> None:
+    """Cut a regular file to its first `size` bytes. A link is not followed."""
+    with os_errors("write", path), _open_regular(path, os.O_WRONLY) as file:
+        os.ftruncate(file.fileno(), size)
+        os.fsync(file.fileno())
+
+
+def write_atomic(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file completely or not at all: to a new temporary file, then rename.
 
-    The rename replaces a link and never its target.
+    The rename replaces a link and never its target. Without `durable`, nothing waits for the disk.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     with os_errors("write", path):
@@ -54,12 +64,14 @@ def write_atomic(path: Path, content: bytes) -> None:
             with _open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_directory(path.parent)
+        if durable:
+            _sync_directory(path.parent)
 
 
 def remove_temporaries(directory: Path) -> None:
@@ -105,10 +117,29 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; anything else, such as a pipe, is refused without waiting."""
+    with os_errors("read", path):
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise DgdmnError(f"{path} is not a regular file; remove it")
+            yield file
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """The content of a regular file; one of more than `limit` bytes is refused unread."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise DgdmnError(f"{path} has {size:,} bytes, at most {limit:,} are read; remove it")
+        return file.read(limit)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object."""
-    with os_errors("read", path):
-        content = path.read_bytes()
+    content = read_bytes(path)
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -173,6 +204,47 @@ def npz_bytes(arrays: dict[str, NDArray[Any]]) -> bytes:
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]  # mypy takes ** for allow_pickle
     return content.getvalue()
+
+
+def read_npz(path: Path, limit: int = MAX_BYTES) -> dict[str, NDArray[Any]]:
+    """The arrays of an npz file, nothing unpickled; all sizes are checked before arrays are made.
+
+    Raises a DgdmnError for anything that `npz_bytes` does not write, or that unpacks to more than `limit`.
+    """
+    content = read_bytes(path, limit)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            unpacked = sum(member.file_size for member in members)
+            if unpacked > limit:
+                raise ValueError(f"it unpacks to {unpacked:,} bytes; at most {limit:,} are read")
+            return {member.filename[:-4]: _read_npy(archive, member) for member in members}
+    except Exception as error:  # the formats of zip and npy have many ways to be wrong
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise DgdmnError(f"{path} is damaged: {reason}; restore it or run it again") from error
+
+
+def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    name = member.filename
+    if not name.endswith(".npy") or member.flag_bits & 1:
+        raise ValueError(f"{name!r} is encrypted or not an npy array")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name!r} has an unknown compression")
+    file = io.BytesIO(archive.read(member))
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{name!r} has npy version {version}; 1.0 and 2.0 are read")
+    first = version == (1, 0)
+    header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = header(file)
+    size = len(file.getbuffer()) - file.tell()
+    if dtype.hasobject or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{name!r} has shape {shape} and dtype {dtype} in {size:,} bytes")
+    if math.prod(max(1, n) for n in shape) > max(size, _MAX_EMPTY):
+        raise ValueError(f"{name!r} has shape {shape} and no content")
+    data = file.read()  # bytes are read-only, so the array is a copy
+    order: Literal["F", "C"] = "F" if fortran else "C"
+    return np.array(np.ndarray(shape, dtype, data, order=order))
 
 
 def _plain(value: Any) -> Any:
