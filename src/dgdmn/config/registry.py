@@ -38,7 +38,9 @@ class AlgorithmInfo:
     short_term: bool = False
     """Has a short-term memory, so the options of one matter."""
     exemplars: bool = False
-    """Keeps training rows."""
+    """Keeps a bounded number of training rows."""
+    not_applicable: tuple[str, ...] = ()
+    """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
 
     def unused(self, option: str) -> bool:
         """Whether an option decides nothing here, because there is no short-term memory to apply it to.
