@@ -150,9 +150,14 @@ def _split(name: str, rows: Rows, number: int, test_size: float, seed: int) -> P
 
 def _to_array(name: str, value: Any) -> NDArray[Any]:
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name} is not an array: give rows of one shape") from error
+    pairs = zip(value, array.tolist(), strict=True) if isinstance(value, (list, tuple)) else ()
+    # an array changes "a\0" to "a", and 2**53 + 1 beside 0.5 to 2**53; NaN is refused later
+    if array.ndim == 1 and any(one != other and one == one for one, other in pairs):
+        raise UsageError(f"{name} has values that an array changes: give values of one type")
+    return array
 
 
 def _to_rows(arrays: Arrays, what: str) -> Rows:
