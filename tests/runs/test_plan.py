@@ -1,6 +1,7 @@
-"""A plan must be the run: the same epochs of the same networks over as many samples."""
+"""A plan must be the run: the same trainings of the same networks over as many samples."""
 
-from dataclasses import replace
+import time
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.config import Config, resolve
 from dgdmn.config.registry import ALGORITHMS
+from dgdmn.core.errors import UsageError
 from dgdmn.core.events import EpochDone
 from dgdmn.runs.plan import plan_next, plan_stream, planned_work, training_work
 
@@ -37,13 +39,19 @@ def labels():
     return [*ab, ("a", np.full(12, 0)), ("d", np.full(17, 4))]
 
 
-def epochs(*arguments):
-    """Every epoch of a plan."""
-    return [epoch for stage in plan_stream(*arguments) for epoch in stage.epochs]
+def trainings(*arguments):
+    """The last epoch of every training of a plan."""
+    return [epoch for stage in plan_stream(*arguments) for epoch in stage.trainings]
 
 
 def described(event):
     return event.network, event.memory, event.epoch, event.epochs, event.samples
+
+
+def last_epochs(events):
+    """The last epoch of every training of a run."""
+    epochs = [event for event in events if isinstance(event, EpochDone)]
+    return [described(event) for event in epochs if event.epoch == event.epochs]
 
 
 @pytest.mark.parametrize(
@@ -67,12 +75,13 @@ def test_planned_epochs_are_those_of_the_run(name, changes):
         model.partial_fit(rng.random((len(y), 5)), y, classes=range(5), task=task)
     if isinstance(model, GenerativeClassifier):
         model.sleep()
-    run = [described(event) for event in events if isinstance(event, EpochDone)]
+    run = last_epochs(events)
     stages = plan_stream(name, options, labels(), (5,))
-    assert [described(epoch) for stage in stages for epoch in stage.epochs] == run
-    assert len(run) > 9
+    assert [described(epoch) for stage in stages for epoch in stage.trainings] == run
+    assert len(run) >= 5
     assert stages[-1].bytes == model.memory_bytes() or stages[-1].kind == "sleep"
-    assert stages[0].steps == sum(-(-epoch.samples // 16) for epoch in stages[0].epochs)
+    steps = sum(epoch.epochs * -(-epoch.samples // 16) for epoch in stages[0].trainings)
+    assert stages[0].steps == steps
     work = sum(stage.work for stage in stages)
     assert planned_work(name, options, labels(), (5,)) == pytest.approx(work)
 
@@ -93,8 +102,38 @@ def test_the_next_stages_of_a_model_are_what_it_does(name, options):
         model.partial_fit(rng.random((size, 5)), np.full(size, number), task=str(number))
     if isinstance(model, GenerativeClassifier):
         model.sleep()
-    run = [described(event) for event in events if isinstance(event, EpochDone)]
-    assert [described(epoch) for stage in stages for epoch in stage.epochs] == run
+    run = last_epochs(events)
+    assert [described(epoch) for stage in stages for epoch in stage.trainings] == run
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "dgdmn-recog"])
+def test_a_plan_takes_no_time_whatever_the_numbers(name):
+    """A forged memory states any numbers; a plan of them is made at once, or refused in one line."""
+    names = ("generator_epochs", "learner_epochs", "joint_epochs", "min_steps", "n_max")
+    ranges = {field.name: field.metadata["range"] for field in fields(Config) if field.metadata}
+    huge = {name: min(ranges[name][1], 10**12) for name in names}
+    model = algorithm(name)(replace(TINY, n_classes=9), random_state=0)
+    for task, y in labels():
+        model.partial_fit(np.random.default_rng(0).random((len(y), 5)), y, task=task)
+    began = time.monotonic()
+    model.fitted_.config = replace(TINY, n_classes=9, **huge)
+    (first, *_) = plan_next(model, [20])
+    assert first.steps >= huge["learner_epochs"]
+    for sizes in ([10**12], [1] * 10_000):
+        with pytest.raises(UsageError, match="can be planned"):
+            plan_next(model, sizes)
+    assert time.monotonic() - began < 1
+
+
+def test_a_forged_age_is_planned_or_refused():
+    model = algorithm("dgdmn")(TINY, random_state=0)
+    for task, y in labels()[:3]:
+        model.partial_fit(np.random.default_rng(0).random((len(y), 5)), y, task=task)
+    memory = model.fitted_.memory
+    memory.ltm.age = 10**9
+    for held in memory.stm.awake:
+        held.memory.age = held.memory.n_seen = 10**9
+    assert max(stage.samples for stage in plan_next(model, [20])) == TINY.n_max
 
 
 class Thinker(NN):
@@ -111,7 +150,7 @@ def test_an_algorithm_of_another_package_may_have_no_plan():
 
 def test_without_task_names_the_plan_assumes_that_tasks_are_recognized():
     tasks = [(str(number), np.full(20, number)) for number in range(4)]
-    assert epochs("dgdmn-recog", TINY, tasks, (5,)) == epochs("dgdmn", TINY, tasks, (5,))
+    assert trainings("dgdmn-recog", TINY, tasks, (5,)) == trainings("dgdmn", TINY, tasks, (5,))
 
 
 def test_cost_counts_multiplications():
@@ -130,8 +169,8 @@ def test_a_sleep_with_a_floor_trains_on_what_the_paper_says():
     tasks = [(str(number), np.full(6, number)) for number in range(40)]
     sleeps = [
         event.samples
-        for event in epochs("dgdmn", options, tasks, (5,))
-        if (event.network, event.memory, event.epoch) == ("learner", "ltm", 1)
+        for event in trainings("dgdmn", options, tasks, (5,))
+        if (event.network, event.memory) == ("learner", "ltm")
     ]
     assert sleeps == [30, 60, 90, 120, 120, 120, 120, 120]
 
@@ -154,9 +193,7 @@ def test_deep_needs_no_more_work_than_the_paper(stream, tasks, rows, share):
 
     def products(name):
         options = resolve(name, stream)
-        planned = epochs(
-            "dgdmn", options, [(str(n), np.full(rows, n)) for n in range(tasks)], shape
-        )
-        return sum(training_work(epoch, options, shape) for epoch in planned)
+        labels = [(str(n), np.full(rows, n)) for n in range(tasks)]
+        return planned_work("dgdmn", options, labels, shape)
 
     assert products("deep") <= share * products("paper")

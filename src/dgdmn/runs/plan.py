@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.exemplars import exemplar_capacity
+from dgdmn.algorithms.fitted import EstimatorInfo
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.algorithms.persistence import describe, restore_model
 from dgdmn.config import Config
@@ -28,6 +29,8 @@ from dgdmn.networks.protocols import Role
 from dgdmn.networks.train import Schedule
 from dgdmn.storage import arrays_in, map_arrays, to_numpy
 
+MOST_TASKS, MOST_ROWS = 1_000, 1_000_000  # of `plan_next`: a memory may state any numbers
+
 Labels = Sequence[tuple[str, Any]]  # the name of each task and the labels of its training rows
 
 
@@ -37,7 +40,7 @@ class Stage:
 
     kind: Literal["learn", "sleep"]
     tasks: tuple[str, ...]
-    epochs: list[EpochDone] = field(default_factory=list)  # every epoch that is trained, in order
+    trainings: list[EpochDone] = field(default_factory=list)  # the last epoch of each, in order
     samples: int = 0  # most samples that one training uses
     steps: int = 0  # optimizer steps of all trainings
     work: float = 0.0  # about how many multiplications the trainings take forward
@@ -74,6 +77,7 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
     info, (about, state) = model.info(), describe(model)
     if "memory" in about["own"]:
         raise UsageError("a model with its own memory class cannot be planned; learn to find out")
+    _check_size(info, sizes)
     # Inputs get one value, and new classes may come.
     about |= {"features": 1, "feature_names": []}
     about["fitted"] |= {"shape": [1], "closed": False}
@@ -82,7 +86,11 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
     state["scaling"] = {"low": np.zeros(()), "high": np.ones(())}
     networks = _counting_networks(info.algorithm, info.config)
     counting = restore_model(
-        about, _narrow(map_arrays(state, to_numpy)), device="cpu", algorithm=type(model), **networks
+        about,
+        _narrow(map_arrays(state, to_numpy), info.config.n_max),
+        device="cpu",
+        algorithm=type(model),
+        **networks,
     )
     last = max(info.labels)
     tasks = [
@@ -173,10 +181,10 @@ def _count(
     def note(event: Event) -> None:
         if isinstance(event, EpochDone):
             stage = stages[-1]
-            stage.epochs.append(event)
+            stage.trainings.append(event)
             stage.samples = max(stage.samples, event.samples)
-            stage.steps += math.ceil(event.samples / config.batch_size)
-            stage.work += training_work(event, config, shape)
+            stage.steps += event.epochs * math.ceil(event.samples / config.batch_size)
+            stage.work += event.epochs * training_work(event, config, shape)
         elif isinstance(event, SleepStarted):
             stages.append(Stage("sleep", event.tasks))
 
@@ -192,19 +200,33 @@ def _count(
     return stages
 
 
-def _narrow(state: Any, key: str = "") -> Any:
+def _check_size(info: EstimatorInfo, sizes: Sequence[int]) -> None:
+    """Refuse numbers that would take long to plan: a counting model still counts every row."""
+    config, rows = info.config, sum(sizes)
+    if info.generative:
+        rows = max([*sizes, min(config.n_max, rows + info.age + sum(info.awake_rows.values()))])
+    if not algorithm_info(info.algorithm).unused("ppr_memory"):
+        rows = max(rows, config.ppr_memory)
+    for number, most, what in ((len(sizes), MOST_TASKS, "tasks"), (rows, MOST_ROWS, "rows")):
+        if number > most:
+            raise UsageError(f"{number:,} {what} to plan; at most {most:,} can be planned")
+
+
+def _narrow(state: Any, n_max: int, key: str = "") -> Any:
     """A state without weights, with rows, codes and latents of one value."""
     if isinstance(state, dict):
-        return {name: _narrow(child, name) for name, child in state.items()}
+        return {name: _narrow(child, n_max, name) for name, child in state.items()}
     if isinstance(state, list):
-        return [_narrow(child) for child in state if not isinstance(child, np.ndarray)]
+        return [_narrow(child, n_max) for child in state if not isinstance(child, np.ndarray)]
+    if key == "n_seen":  # a replay trains on n_max samples whatever exceeds it
+        return min(state, n_max)
     if key == "roots":
         return state[:, :1, :1]
     return state[:, :1] if key in ("x", "codes", "means") else state
 
 
 class CountingNetwork:
-    """A generator and a learner that trains nothing and reports the epochs it would train.
+    """A generator and a learner that trains nothing and reports the last epoch of each training.
 
     All that it returns is zero, and inputs have one value.
     """
@@ -215,9 +237,8 @@ class CountingNetwork:
         self._network, self._schedule, self._n_classes = network, schedule, n_classes
 
     def fit(self, data: Sized, rng: torch.Generator, callback: Callback) -> None:
-        epochs, n = self._schedule.epochs_for(len(data)), len(data)
-        for epoch in range(1, epochs + 1):
-            callback(EpochDone(self._network, epoch, epochs, n, math.nan))
+        epochs = self._schedule.epochs_for(len(data))
+        callback(EpochDone(self._network, epochs, epochs, len(data), math.nan))
 
     def train_with(
         self, loss: Any, data: Any, rng: Any, callback: Callback, *step: Any, **accumulators: Any
