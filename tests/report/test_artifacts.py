@@ -6,7 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from dgdmn.records import RunWriter
+from dgdmn.core.errors import DgdmnError
+from dgdmn.records import RunRecord, RunWriter
 from dgdmn.report import artifacts
 from dgdmn.report.artifacts import (
     dream_quality,
@@ -20,6 +21,7 @@ from dgdmn.report.artifacts import (
 )
 from dgdmn.report.images import grid_png, picture, tile
 from dgdmn.report.load import load_runs
+from dgdmn.report.page import render
 
 READERS = {
     "dreams-002": read_dreams,
@@ -135,7 +137,55 @@ def test_a_bomb_is_not_unpacked(make_run, monkeypatch):
     (run,), _ = load_runs([path])
     assert "it unpacks to 64,000,001 bytes" in read_latents(run)[1][0]
     monkeypatch.setattr(artifacts, "LIMIT", 10)
-    assert "a report reads at most 10" in read_reconstructions(run)[1][0]
+    assert "at most 10 are read" in read_reconstructions(run)[1][0]
+
+
+def npy(header):
+    """An npy file with this header and eight bytes of data."""
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8)
+
+
+HEADER = b"{'descr': '<i8', 'fortran_order': False, 'shape': (%s), }\n"
+HOSTILE = {
+    "encrypted": (npy(HEADER % b"1,"), {"flag_bits": 1}),
+    "unknown compression": (npy(HEADER % b"1,"), {"compress_type": 77}),
+    "10^13 rows": (npy(HEADER % b"10000000000000,"), {}),
+    "10^13 empty rows": (npy(HEADER % b"10000000000000, 0")[:-8], {}),
+    "a negative size": (npy(HEADER % b"-1,"), {}),
+    "unbalanced": (npy(b"{'descr': ((((((("), {}),
+    "deep": (npy(b"(" * 9000), {}),
+    "objects": (npy(HEADER.replace(b"<i8", b"|O") % b"1,"), {}),
+    "no npy": (b"hello", {}),
+    "another version": (b"\x93NUMPY\x07\x00", {}),
+}
+
+
+def hostile_npz(path, name):
+    """An npz file whose only member is wrong in this way."""
+    content, changed = HOSTILE[name]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", content)
+    data = bytearray(path.read_bytes())
+    places = {"flag_bits": (6, 8), "compress_type": (8, 10)}
+    for field, value in changed.items():  # in the local header and in the directory
+        for start, place in zip((0, data.rindex(b"PK\x01\x02")), places[field], strict=True):
+            data[start + place : start + place + 2] = value.to_bytes(2, "little")
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_artifact_is_a_note_in_its_section(make_run, name):
+    path, _ = make_run("a"), make_run("b", seed=1)
+    for artifact in ("dreams-002", "reconstructions", "latents", "resilience"):
+        hostile_npz(path / "artifacts" / f"{artifact}.npz", name)
+        with pytest.raises(DgdmnError, match=f"{artifact}.npz is damaged"):
+            RunRecord.read(path).artifact(artifact)
+    assert dreams_png(path / "artifacts" / "dreams-002.npz") is None
+    runs, problems = load_runs([path.parent])
+    assert (len(runs), problems) == (2, [])
+    html = render(runs)
+    for artifact in ("dreams-002", "reconstructions", "latents", "resilience"):
+        assert f"{artifact}.npz could not be used: it is damaged" in html
 
 
 def test_quality_of_dreams(make):

@@ -1,7 +1,6 @@
 """Read the arrays of a run: dreams, reconstructions, latents, resilience. A damaged file becomes a note."""
 
 import math
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -12,16 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import DgdmnError
+from dgdmn.core.files import MAX_BYTES, read_npz
+from dgdmn.core.text import printable
 from dgdmn.report.images import grid_png
-from dgdmn.report.load import Run, check_file
+from dgdmn.report.load import Run
 
 T = TypeVar("T")
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 Read = tuple[T | None, list[str]]  # what a file holds, and a note if it could not be read
 
-LIMIT = 64_000_000  # largest number of bytes of an artifact, packed or unpacked
+LIMIT = MAX_BYTES  # largest number of bytes of an artifact, packed or unpacked
 LARGEST_LATENT = 1e6  # t-SNE squares latents in single precision
+MOST_ROWS, MOST_LATENTS = 100_000, 4_096  # rows of an array, and latents of a sample
 MOST_POINTS = 500  # samples on a t-SNE map; its time grows faster than their number
 
 _NO_IMAGES = np.zeros((0, 1, 1), np.uint8)
@@ -85,7 +87,8 @@ def read_latents(run: Run) -> Read[Latents]:
 
     def parse(arrays: Arrays) -> Latents:
         z, y = np.asarray(arrays["z"], dtype=np.float64), arrays["y"]
-        if z.ndim != 2 or 0 in z.shape or len(z) != len(y) or not (abs(z) < LARGEST_LATENT).all():
+        good = z.ndim == 2 and 0 not in z.shape and z.shape[1] <= MOST_LATENTS
+        if not good or y.shape != (len(z),) or not (abs(z) < LARGEST_LATENT).all():
             raise ValueError("latents are not one finite row for each label")
         return Latents(z, tuple(str(label) for label in y.tolist()))
 
@@ -174,15 +177,11 @@ def dreams_png(path: Path) -> bytes | None:
 
 
 def load_arrays(path: Path) -> Arrays:
-    """The arrays of an npz file; nothing is unpickled, and a file that unpacks to too much is refused."""
-    check_file(path, LIMIT)
-    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-        unpacked = sum(member.file_size for member in archive.infolist())
-        if unpacked > LIMIT:
-            raise DgdmnError(f"it unpacks to {unpacked:,} bytes; a report reads at most {LIMIT:,}")
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
+    """The arrays of an npz file, within limits."""
+    arrays = read_npz(path, LIMIT)
+    if any(len(array) > MOST_ROWS for array in arrays.values() if array.ndim):
+        raise DgdmnError(f"an array has more than {MOST_ROWS:,} rows")
+    return arrays
 
 
 def _read(run: Run, name: str, parse: Callable[[Arrays], T | None]) -> Read[T]:
@@ -191,6 +190,7 @@ def _read(run: Run, name: str, parse: Callable[[Arrays], T | None]) -> Read[T]:
         return (parse(load_arrays(path)) if path.exists() else None), []
     except Exception as error:  # a file may contain anything; a report must not fail
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        reason = printable(reason.replace(f"{path} is", "it is"))
         return None, [f"{path.name} could not be used: {reason.partition(chr(10))[0]}"]
 
 
@@ -216,6 +216,8 @@ def _images(x: Array) -> Array:
 def _curve(arrays: Arrays, *names: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     if not set(names) <= arrays.keys():
         return (), ()
+    if any(arrays[name].ndim != 1 for name in names):
+        raise ValueError(f"{names[0]} and its accuracies are not lists of numbers")
     x, y = (tuple(float(value) for value in arrays[name].tolist()) for name in names)
     if len(x) != len(y) or not np.isfinite(x).all():
         raise ValueError(f"{names[0]} and its accuracies differ in number")

@@ -3,7 +3,7 @@
 import json
 import math
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,22 +95,23 @@ class Run:
             self.info = algorithm_info(self.algorithm)
         except UsageError:  # of another package
             self.info = AlgorithmInfo(self.algorithm, self.algorithm, "", "custom", "", "")
-        events = record.events
-        self.timeline = read_timeline(events) if events else _collected_timeline(self.extra)
+        recorded = (directory / "events.jsonl").exists()
+        timeline = read_timeline(record.iter_events()) if recorded else None
+        self.timeline = timeline or _collected_timeline(self.extra)
         self._numbers = self._compute_numbers()
         self.acc, self.bwt = self._numbers["acc"], self._numbers["bwt"]
         self.memory_bytes = self._numbers["memory_bytes"]
 
     def number(self, name: str) -> float:
         """A number of the run: computed here, or of summary.json; NaN if there is none."""
-        return self._numbers.get(name, _number(self.record.summary or {}, name, math.nan))
+        return self._numbers.get(name, _number((self.record.summary or {}).get(name), math.nan))
 
     def _compute_numbers(self) -> dict[str, float]:
         summary, a, ltm = self.record.summary or {}, self.accuracy, self.accuracy_ltm
         first = {column: row for row, column in reversed(list(enumerate(self.columns)))}
         # ACC is about the tasks seen so far if the run has not ended.
         seen = list(range(len(self.tasks))) if self.complete else sorted(first)
-        wall = _number(summary, "train_seconds", math.nan)
+        wall = _number(summary.get("train_seconds"), math.nan)
         # Old runs with a short-term memory did not count its bytes.
         counted = not self.info.short_term or "steps_trained" in summary
         return {
@@ -120,9 +121,9 @@ class Run:
             # mean accuracy on each task right after it was first learned
             "learned": float(np.mean([a[r, c] for c, r in first.items()])) if first else math.nan,
             # seconds of learning and sleeping: processor time if recorded, else wall clock
-            "trained_seconds": _number(summary, "train_cpu_seconds", wall),
-            "memory_bytes": _number(summary, "memory_bytes", math.nan) if counted else math.nan,
-            "peak_bytes": 1_048_576 * _number(summary, "peak_rss_mb", math.nan),
+            "trained_seconds": _number(summary.get("train_cpu_seconds"), wall),
+            "memory_bytes": _number(summary.get("memory_bytes"), math.nan) if counted else math.nan,
+            "peak_bytes": 1_048_576 * _number(summary.get("peak_rss_mb"), math.nan),
         }
 
 
@@ -176,12 +177,13 @@ def check_file(path: Path, limit: int) -> None:
         raise DgdmnError(f"{path.name} has {size}; a report reads at most {limit:,}")
 
 
-def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:
-    """Sum up the events of a run. Unknown events only take time."""
-    result, trained = Timeline(), dict[int, float]()
-    phase, last, step = "other", 0.0, 0
+def read_timeline(events: Iterable[Mapping[str, Any]]) -> Timeline | None:
+    """Sum up the events of a run; None if there are none. Unknown events only take time."""
+    result, trained, replays = Timeline(), dict[int, float](), list[Replay]()
+    sleeps, recognized = list[int](), list[Mapping[str, Any]]()
+    phase, last, step, event = "other", 0.0, 0, None
     for event in events:
-        kind, now, spent = str(event.get("kind")), _number(event, "seconds"), phase
+        kind, now, spent = str(event.get("kind")), _number(event.get("seconds")), phase
         if kind in ("task_began", "resumed"):
             spent = "other"
         elif phase == "learning" and event.get("memory") == "ltm":
@@ -191,33 +193,36 @@ def read_timeline(events: Sequence[Mapping[str, Any]]) -> Timeline:
         if step:
             trained[step] = result.seconds["learning"] + result.seconds["sleep"]
         if kind == "task_began":
-            step = max(0, min(int(_number(event, "step")), MOST_STEPS))
+            step = max(0, min(int(_number(event.get("step"))), MOST_STEPS))
         elif kind == "sleep_ended":
-            result.sleeps += (step,)
+            sleeps.append(step)
         elif kind == "replayed" and event.get("memory") == "ltm":
             counts = event.get("dreamed")
-            per_class = tuple(max(0, int(n)) for n in counts) if isinstance(counts, list) else ()
-            new, generated = int(_number(event, "n_tasks")), int(_number(event, "n_gen"))
-            result.replays += (Replay(step, new, generated, per_class),)
+            each = map(_number, counts[:MOST_STEPS]) if isinstance(counts, list) else ()
+            new, generated = int(_number(event.get("n_tasks"))), int(_number(event.get("n_gen")))
+            replays.append(Replay(step, new, generated, tuple(int(max(0.0, n)) for n in each)))
         elif kind == "recognized":
-            result.recognized += (event,)
+            recognized.append(event)
         phase = _PHASE_AFTER.get(kind, phase)
+        if max(len(sleeps), len(replays), len(recognized)) > MOST_STEPS:
+            raise DgdmnError(f"events.jsonl has more than {MOST_STEPS:,} events of kind {kind}")
     result.trained = tuple(trained.get(n, math.nan) for n in range(1, max(trained, default=0) + 1))
-    return result
+    result.sleeps, result.replays = tuple(sleeps), tuple(replays)
+    result.recognized = tuple(recognized)
+    return None if event is None else result
 
 
 def _collected_timeline(extra: Mapping[str, Any]) -> Timeline:
     events = _mapping(extra.get("recognized")).get("events") or ()
     return Timeline(
-        {phase: _number(_mapping(extra.get("phases")), phase) for phase in PHASES},
+        {phase: _number(_mapping(extra.get("phases")).get(phase)) for phase in PHASES},
         tuple(math.nan if value is None else float(value) for value in extra.get("trained") or ()),
         tuple(int(step) for step in extra.get("sleeps") or ()),
         recognized=tuple(event for event in events if isinstance(event, Mapping)),
     )
 
 
-def _number(values: Mapping[str, Any], name: str, default: float = 0.0) -> float:
-    value = values.get(name)
+def _number(value: Any, default: float = 0.0) -> float:
     return float(value) if isinstance(value, int | float) and abs(value) < 1e18 else default
 
 

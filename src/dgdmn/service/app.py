@@ -5,7 +5,6 @@ that resolves to 127.0.0.1 is refused), nothing can be changed, and other pages 
 answers. A path is looked up, never joined to a directory.
 """
 
-import json
 import socketserver
 import sys
 import threading
@@ -16,6 +15,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.core.files import json_bytes
 from dgdmn.report.artifacts import dreams_png, newest_dreams
 from dgdmn.report.load import load_runs
 from dgdmn.report.page import content_policy, render
@@ -64,8 +64,7 @@ class Site:
         self._asked.set()
         _, version, problem = self._shown
         runs = summarize(watched_runs(self._paths), time.time())
-        state = {"version": version, "problem": problem, **runs}
-        return json.dumps(state, ensure_ascii=False).encode(errors="replace")
+        return json_bytes({"version": version, "problem": problem, **runs})
 
     def dreams(self, url: str) -> bytes | None:
         """The newest dreams of a run as PNG; None if there are none."""

@@ -167,5 +167,6 @@ def recognition_panels(stream: Stream) -> list[Panel]:
 def _lowest(event: Mapping[str, Any], task: str) -> float:
     losses = event.get("losses")
     values = losses.get(task) if isinstance(losses, Mapping) else None
-    known = [v for v in values if isinstance(v, int | float)] if isinstance(values, list) else []
+    found = values if isinstance(values, list) else []
+    known = [v for v in found if isinstance(v, int | float) and abs(v) < 1e18]
     return float(min(known, default=math.nan))
