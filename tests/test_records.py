@@ -426,7 +426,7 @@ def test_wrong_rows_are_refused(writer, directory, arguments, step, message):
 def test_damage_elsewhere_is_an_error_in_one_line(writer, directory, name, content, message):
     (directory / name).write_text(content, encoding="utf-8")
     with pytest.raises(DgdmnError, match=message) as caught:
-        RunRecord.read(directory)
+        list(RunRecord.read(directory).iter_events())
     assert "\n" not in str(caught.value)
     assert name in str(caught.value)
 

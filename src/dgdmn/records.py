@@ -19,13 +19,12 @@ removes it.
 import contextlib
 import csv
 import io
+import itertools
 import json
 import math
 import re
 import time
-import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +45,8 @@ MatrixName = Literal["accuracy", "accuracy_ltm"]
 MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
 CONFIG, EVENTS, SUMMARY, STATUS = "config.json", "events.jsonl", "summary.json", "status.json"
 ARTIFACTS = "artifacts"
+MAX_EVENT = 16_000_000  # bytes of a line in events.jsonl
+MAX_SECONDS = 1e12
 FILES = (CONFIG, EVENTS, SUMMARY, *(f"{matrix}.csv" for matrix in MATRICES))
 
 Phase = Literal[
@@ -90,7 +91,6 @@ class RunRecord:
     directory: Path
     name: str  # name of the directory
     config: dict[str, Any]  # config.json
-    events: list[dict[str, Any]]  # the complete lines of events.jsonl, oldest first
     task_names: tuple[str, ...]  # the columns of the matrices
     order: tuple[str, ...]  # the task learned at each row of `accuracy`
     accuracy: NDArray[np.float64]  # A, (steps, tasks): the last row recorded for each step
@@ -100,7 +100,7 @@ class RunRecord:
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read a run directory. A torn last line is ignored, other damage is an error."""
+        """Read a run directory without its events. A torn last row is ignored, other damage is an error."""
         directory = Path(directory)
         config = _read_config(directory)
         tasks = tuple(config["tasks"])
@@ -113,7 +113,6 @@ class RunRecord:
             directory=directory,
             name=directory.resolve().name,
             config=config,
-            events=_read_events(directory / EVENTS),
             task_names=tasks,
             order=tuple(rows[step].after for step in steps),
             accuracy=_stack(rows, len(steps), len(tasks)),
@@ -126,6 +125,15 @@ class RunRecord:
     def complete(self) -> bool:
         """Whether the run has ended: summary.json exists and says "done": true."""
         return self.summary is not None and self.summary.get("done") is True
+
+    def iter_events(self) -> Iterator[dict[str, Any]]:
+        """Read the complete lines of events.jsonl one by one, oldest first; a torn last one is ignored."""
+        return (event for _, event in _scan_events(self.directory / EVENTS))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """All events in memory; a long run has many, so prefer `iter_events`."""
+        return list(self.iter_events())
 
     @property
     def key(self) -> str:
@@ -146,14 +154,7 @@ class RunRecord:
         if name not in self.artifacts:
             there = join_names(self.artifacts) or "none"
             raise UsageError(f"artifact {name!r} is not in {self.directory}; there is {there}")
-        path = self.directory / ARTIFACTS / f"{name}.npz"
-        try:
-            with os_errors("read", path):
-                content = io.BytesIO(path.read_bytes())
-            with np.load(content, allow_pickle=False) as arrays:
-                return dict(arrays)
-        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise DgdmnError(f"{path} is damaged: {error}; restore it or run it again") from error
+        return files.read_npz(self.directory / ARTIFACTS / f"{name}.npz")
 
 
 class RunWriter:
@@ -170,6 +171,7 @@ class RunWriter:
         content = json_bytes(config, indent=1)
         with os_errors("write", self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
+        self._tidy()
         files.write_atomic(self.directory / CONFIG, content)
 
     @classmethod
@@ -178,27 +180,39 @@ class RunWriter:
         directory: Path,
         steps: int,
         *,
-        rows: int | None = None,
+        rows: Mapping[MatrixName, int] | None = None,
         events: int | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> Self:
         """Continue a run after its first `steps` tasks; later rows, events and the summary are dropped.
 
         A step may have two rows, before and after the sleep at the end of a stream: `rows` says how many
-        rows to keep, `events` how many events (default: all). `seconds` continues from the last recorded
-        event. A `config` replaces the recorded one: another machine or version may continue a run.
+        rows of each matrix to keep, `events` how many events (default: all). `seconds` continues from the
+        last recorded event. A `config` replaces the recorded one: another machine or version may
+        continue a run.
         """
         record = RunRecord.read(directory)
-        recorded = len(record.order)
+        directory, recorded = record.directory, len(record.order)
+        kept = {matrix: _keep_rows(record, matrix, steps, rows or {}) for matrix in MATRICES}
         if not 0 <= steps <= recorded:
             raise UsageError(f"steps is {steps}: {directory} holds {recorded} rows; give fewer")
+        n_events, size, seconds = _keep_events(directory / EVENTS, events)
         writer = cls.__new__(cls)
-        seconds = float(record.events[-1].get("seconds") or 0.0) if record.events else 0.0
-        writer._open(record.directory, record.task_names, steps=steps, seconds=seconds)
-        writer._drop_after(steps, rows, record.events[:events])
+        writer._open(directory, record.task_names, steps=steps, seconds=seconds)
+        writer._tidy()
+        # The summary goes first: it must never stand beside rows that it was not made from.
+        with os_errors("write", directory / SUMMARY):
+            (directory / SUMMARY).unlink(missing_ok=True)
+        for matrix, one in kept.items():
+            path = directory / f"{matrix}.csv"
+            if path.exists():
+                files.write_atomic(path, _csv_bytes(record.task_names, one, header=True))
+        if (directory / EVENTS).exists():
+            files.truncate_file(directory / EVENTS, size)
+        writer.events = n_events
         if config is not None:
             content = json_bytes({"format": FORMAT, **config}, indent=1)
-            files.write_atomic(writer.directory / CONFIG, content)
+            files.write_atomic(directory / CONFIG, content)
         writer.event("resumed", steps=steps)
         return writer
 
@@ -208,17 +222,12 @@ class RunWriter:
         self._start = time.monotonic() - seconds
         self.events = 0  # lines of events.jsonl
 
-    def _drop_after(self, steps: int, rows: int | None, events: Sequence[Any]) -> None:
-        # The summary goes first: it must never stand beside rows that it was not made from.
-        with os_errors("write", self.directory / SUMMARY):
-            (self.directory / SUMMARY).unlink(missing_ok=True)
-        for path in (self.directory / f"{matrix}.csv" for matrix in MATRICES):
-            if path.exists():
-                kept = [row for row in _read_rows(path, self.task_names) if row.step <= steps]
-                files.write_atomic(path, _csv_bytes(self.task_names, kept[:rows], header=True))
-        if (self.directory / EVENTS).exists():
-            files.write_atomic(self.directory / EVENTS, b"".join(map(json_bytes, events)))
-        self.events = len(events)
+    def _tidy(self) -> None:
+        """Refuse a linked directory of artifacts; remove temporary files that killed writers left."""
+        place = self.directory / ARTIFACTS
+        if place.is_symlink() or place.exists():
+            files.make_directory(place)
+            files.remove_temporaries(place)
 
     @property
     def seconds(self) -> float:
@@ -266,18 +275,14 @@ class RunWriter:
         check_file_name("artifact", name)
         content = files.npz_bytes({key: np.asarray(value) for key, value in arrays.items()})
         path = self.directory / ARTIFACTS / f"{name}.npz"
-        with os_errors("write", path):
-            path.parent.mkdir(exist_ok=True)
+        files.make_directory(path.parent)
         files.write_atomic(path, content)
         return path
 
     def status(self, phase: Phase, **fields: Any) -> None:
         """Replace status.json in one move. It is not flushed to disk: it means nothing after a crash."""
-        path = self.directory / STATUS
-        temporary = path.with_name(f".{STATUS}.tmp")
-        with os_errors("write", path):
-            temporary.write_bytes(json_bytes({"phase": phase, **fields, "heartbeat": _utc_now()}))
-            temporary.replace(path)
+        content = json_bytes({"phase": phase, **fields, "heartbeat": _utc_now()})
+        files.write_atomic(self.directory / STATUS, content, durable=False)
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """Write summary.json with "done": true, unless the values say otherwise."""
@@ -323,24 +328,43 @@ def _check_config(config: Mapping[str, Any]) -> None:
         raise UsageError('config["tasks"] repeats a name; list each task once')
 
 
-def _read_events(path: Path) -> list[dict[str, Any]]:
+def _scan_events(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Each event and its line."""
     if not path.exists():
-        return []
-    with os_errors("read", path):
-        lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
-    events = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            event = json.loads(line)
-        except ValueError:
-            event = None
-        if isinstance(event, dict):
-            events.append(event)
-        elif number < len(lines):  # the last line may be torn: a prefix of an object is never one
-            raise DgdmnError(
-                f"{path} is damaged: line {number} is not a JSON object; remove the line to continue"
-            )
-    return events
+        return
+    torn = 0
+    with files.open_regular(path) as file:
+        for number in itertools.count(1):
+            line = file.readline(MAX_EVENT)
+            if not line:
+                return
+            if torn or len(line) == MAX_EVENT:  # only the last line may be torn
+                raise DgdmnError(
+                    f"{path} is damaged: line {torn or number} is not a JSON object; "
+                    "remove the line to continue"
+                )
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                event = None
+            if isinstance(event, dict):
+                yield line, event
+            else:  # a prefix of an object is never one
+                torn = number
+
+
+def _keep_events(path: Path, most: int | None) -> tuple[int, int, float]:
+    """The number of events to keep, their bytes, and the time of the last one recorded."""
+    number, size, seconds = 0, 0, 0.0
+    for line, event in _scan_events(path):
+        seconds = event.get("seconds", seconds)
+        if (most is None or number < most) and line.endswith(b"\n"):
+            number, size = number + 1, size + len(line)
+    if not isinstance(seconds, int | float) or not 0 <= seconds < MAX_SECONDS:
+        raise DgdmnError(
+            f"{path} is damaged: seconds is {seconds!r} in its last line; correct it to continue"
+        )
+    return number, size, float(seconds)
 
 
 class _Row(NamedTuple):
@@ -362,11 +386,25 @@ def _csv_bytes(tasks: Sequence[str], rows: Sequence[_Row], *, header: bool) -> b
     return text.getvalue().encode()
 
 
+def _keep_rows(
+    record: RunRecord, matrix: MatrixName, steps: int, rows: Mapping[MatrixName, int]
+) -> list[_Row]:
+    """The rows of the first `steps` tasks, as many as `rows` says; fewer are an error."""
+    path = record.directory / f"{matrix}.csv"
+    found = [row for row in _read_rows(path, record.task_names) if row.step <= steps]
+    wanted = rows.get(matrix, len(found))
+    if len(found) < wanted:
+        raise DgdmnError(
+            f"{path} has {len(found)} rows of the {wanted} before the checkpoint; restore it, or remove "
+            f"{record.directory} and run it again"
+        )
+    return found[:wanted]
+
+
 def _read_rows(path: Path, tasks: tuple[str, ...]) -> list[_Row]:
     if not path.exists():
         return []
-    with os_errors("read", path):
-        content = path.read_bytes()
+    content = files.read_bytes(path)
     # Without its line break the last line may lack digits even if it has all its cells.
     complete = content[: content.rfind(b"\n") + 1]
     try:
@@ -386,6 +424,9 @@ def _parse_row(number: int, cells: Sequence[str], tasks: tuple[str, ...]) -> _Ro
         raise ValueError(f"line {number} is not a step, a task and numbers") from None
     if row.step < 1 or after not in tasks or len(values) != len(tasks):
         raise ValueError(f"line {number} does not fit the {len(tasks)} tasks of config.json")
+    for value in row.values:
+        if value < 0 or value > 1:
+            raise ValueError(f"line {number} has accuracy {value}, which is not in [0, 1]")
     return row
 
 

@@ -1,6 +1,7 @@
 """When to save a run, and how to continue it."""
 
-import shutil
+import math
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from torch import Tensor
 from dgdmn import storage
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import describe, restore_model
+from dgdmn.core import files
 from dgdmn.core.errors import DgdmnError, Interrupted
 from dgdmn.networks.train import TrainingState
 from dgdmn.storage import State
@@ -58,6 +60,13 @@ class Checkpoints:
         self._pending: list[list[Tensor]] = []  # states that trainings have still to get
         self._epoch = 0
 
+    def tidy(self) -> None:
+        """Refuse a linked directory; remove what a killed process left. Call it under the run's lock."""
+        if self._directory.is_symlink() or self._directory.exists():
+            files.make_directory(self._directory)
+            for path in self._saved():
+                files.remove_temporaries(path)
+
     def latest(self) -> Progress | None:
         """The newest complete checkpoint; a damaged one is skipped with a warning."""
         for path in reversed(self._saved()):
@@ -66,7 +75,7 @@ class Checkpoints:
             except DgdmnError as error:
                 warnings.warn(f"{error} (using the checkpoint before it)", stacklevel=2)
                 # It must not count as the older one of the two that are kept.
-                shutil.rmtree(path, ignore_errors=True)
+                files.remove_directory(path)
         return None
 
     def attach(
@@ -82,7 +91,7 @@ class Checkpoints:
         self._save_if_due([], 0)
 
     def clear(self) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
+        files.remove_directory(self._directory)
 
     def begin(self, training: TrainingState) -> int:
         """Restore the state that a training had reached and return its epochs; 0 for a new training."""
@@ -114,28 +123,36 @@ class Checkpoints:
     def _save(self, trainings: list[list[Tensor]], epoch: int) -> None:
         assert self._model is not None
         about, state = describe(self._model) if self._model.__sklearn_is_fitted__() else ({}, {})
+        files.make_directory(self._directory)
         older = self._saved()
-        number = int(older[-1].name) + 1 if older else 1
+        place = self._directory / f"{max(map(int, self._names()), default=0) + 1:06d}"
+        files.make_directory(place)
         notes = {"steps": self._steps, "epoch": epoch, "counters": self._count(), "memory": about}
-        content = {"model": state, "trainings": trainings}
-        storage.write(self._directory / f"{number:06d}", notes, content)
+        storage.write(place, notes, {"model": state, "trainings": trainings})
         for path in older[:-1]:  # one older checkpoint stays, in case the newest gets damaged
-            shutil.rmtree(path, ignore_errors=True)
+            files.remove_directory(path)
 
     def _saved(self) -> list[Path]:
-        """The complete checkpoints, oldest first; incomplete ones are removed."""
-        found = sorted(self._directory.glob("[0-9]*"))
+        """The complete checkpoints, oldest first; incomplete ones are removed. Links do not count."""
+        found = [self._directory / name for name in sorted(self._names(), key=int)]
+        found = [path for path in found if not path.is_symlink()]
         complete = [path for path in found if storage.holds_memory(path)]
         for path in set(found) - set(complete):
-            shutil.rmtree(path, ignore_errors=True)
+            files.remove_directory(path)
         return complete
+
+    def _names(self) -> list[str]:
+        places = self._directory.iterdir() if self._directory.is_dir() else ()
+        return [path.name for path in places if re.fullmatch("[0-9]{6,18}", path.name)]
 
 
 def _read(path: Path) -> Progress:
     notes, state = storage.read(path)
     try:
         steps, epoch, counters = int(notes["steps"]), int(notes["epoch"]), dict(notes["counters"])
+        if not all(math.isfinite(number) and number >= 0 for number in counters.values()):
+            raise ValueError("a counter is not a number")
         model, trainings = state["model"] or None, tuple(state["trainings"])
         return Progress(steps, counters, model, notes["memory"], trainings, epoch)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DgdmnError(f"{path} is not a checkpoint ({error}); remove it") from error

@@ -7,12 +7,12 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.text import shorten
@@ -56,20 +56,25 @@ def run_all(
     """Execute the runs, at most `jobs` at a time; a failed run does not stop the others.
 
     `look` is called about every `every` seconds with the failures so far. Progress is in status.json.
+    SIGTERM and SIGHUP stop the runs as Ctrl-C does: they are saved, and KeyboardInterrupt is raised.
     """
     cluster = cluster or LocalCluster(jobs)
     waiting, failures = list(specs), list[Failure]()
     running: set[Future[Failure | None]] = set()
-    try:
-        while waiting or running:
-            while waiting and len(running) < cluster.slots:
-                running.add(cluster.submit(waiting.pop(0), out))
-            ended, running = wait(running, timeout=every, return_when=FIRST_COMPLETED)
-            failures += [failure for future in ended if (failure := future.result()) is not None]
-            look(failures)
-    finally:
-        cluster.stop()
-        cluster.shutdown()
+    with _termination() as asked:
+        try:
+            while waiting or running:
+                while waiting and len(running) < cluster.slots:
+                    running.add(cluster.submit(waiting.pop(0), out))
+                ended, running = wait(running, timeout=every, return_when=FIRST_COMPLETED)
+                ends = [future.result() for future in ended]
+                failures += [failure for failure in ends if failure is not None]
+                look(failures)
+                if asked.is_set():
+                    raise KeyboardInterrupt
+        finally:
+            cluster.stop()
+            cluster.shutdown()
     return failures
 
 
@@ -84,7 +89,7 @@ class LocalCluster:
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_work, args=(spec, out, sender), daemon=True)
-        with large_pages(), _ignore_ctrl_c():
+        with large_pages(), _ignore_signals():
             process.start()
         sender.close()
         future: Future[Failure | None] = Future()
@@ -100,8 +105,13 @@ class LocalCluster:
                 process.terminate()
 
     def shutdown(self) -> None:
-        for thread in self._running:
-            thread.join()
+        try:
+            for thread in self._running:
+                thread.join()
+        except BaseException:  # a second Ctrl-C or signal: do not wait for the end of the epochs
+            for process in self._running.values():
+                process.kill()
+            raise
 
 
 def _wait_for(
@@ -134,9 +144,12 @@ def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
 
 
 def _stop_on_sigterm() -> Callable[[], bool]:
-    """A function that says whether this process got SIGTERM. A second SIGTERM ends it at once."""
+    """A function that says whether this process got SIGTERM.
+
+    It may come twice: from the parent, and from whoever signals the whole process group.
+    """
     asked = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(1) if asked.is_set() else asked.set())
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())
     return asked.is_set
 
 
@@ -148,12 +161,35 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _ignore_ctrl_c() -> Iterator[None]:
-    """Let processes started inside this block ignore Ctrl-C: their parent handles it."""
-    is_main = threading.current_thread() is threading.main_thread()  # others cannot set signals
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+def _termination() -> Iterator[threading.Event]:
+    """An event that SIGTERM or SIGHUP sets; another one raises KeyboardInterrupt."""
+    asked = threading.Event()
+
+    def ask(*_: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    # A signal that is ignored, as with nohup, or handled by the program stays so.
+    found = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP"))
+    ours = [one for one in found if one is not None and signal.getsignal(one) == signal.SIG_DFL]
+    with _handle(ours, ask):
+        yield asked
+
+
+def _ignore_signals() -> AbstractContextManager[None]:
+    """Let processes started inside this block ignore Ctrl-C and hangups: their parent handles them."""
+    found = (getattr(signal, name, None) for name in ("SIGINT", "SIGHUP"))
+    return _handle([one for one in found if one is not None], signal.SIG_IGN)
+
+
+@contextmanager
+def _handle(signals: Sequence[signal.Signals], handler: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # others cannot set signals
+        signals = ()
+    before = {one: signal.signal(one, handler) for one in signals}
     try:
         yield
     finally:
-        if is_main:
-            signal.signal(signal.SIGINT, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from dgdmn.core.events import EpochDone, Event, SleepEnded, SleepStarted
 from dgdmn.core.files import directory_lock
 from dgdmn.networks.runtime import check_device, use_threads
 from dgdmn.networks.train import use_hook
-from dgdmn.records import Phase, RunRecord, RunWriter
+from dgdmn.records import MatrixName, Phase, RunRecord, RunWriter
 from dgdmn.runs import environment, protocol
 from dgdmn.runs.artifacts import Artifacts
 from dgdmn.runs.checkpoint import EVERY, Checkpoints, Progress
@@ -29,7 +29,8 @@ from dgdmn.streams import TaskStream
 
 VALIDATION = 0.1  # share of the training rows held out for `evaluate_on="validation"`
 STATUS_EVERY = 1.0  # seconds between two versions of status.json
-POSITION = ("work_done", "rows", "events", "step_events")  # counters that only a checkpoint needs
+POSITION = ("work_done", "rows", "rows_ltm", "events", "step_events")
+"""Counters that only a checkpoint needs."""
 
 
 def execute(
@@ -95,6 +96,7 @@ class Counters:
     sleeps: int = 0
     work_done: float = 0.0
     rows: int = 0  # rows of the accuracy matrix written
+    rows_ltm: int = 0  # those of the long-term memory alone
     events: int = 0  # lines of events.jsonl written
     step_events: int = 0  # those of this step except epochs: a repeated step emits them again
 
@@ -125,17 +127,24 @@ class _Run:
 
     def _open(self, directory: Path, record: RunRecord | None) -> None:
         config = self._config()
+        self.checkpoints.tidy()
         self.progress = (self.checkpoints.latest() if record is not None else None) or Progress()
         self.step, counters = self.progress.steps, self.progress.counters
-        self.count = replace(Counters(), **counters)
+        known = {name: counters[name] for name in asdict(Counters()) if name in counters}
+        self.count = Counters(**known)
         self.skip_events, self.count.step_events = self.count.step_events, 0
         if record is None:
             self.writer = RunWriter(directory, config)
         else:
             if self.step or self.progress.trainings:  # equal bits need an equal number of threads
                 config["threads"] = record.config["threads"]
-            kept = {name: counters.get(name, 0) for name in ("rows", "events")}
-            self.writer = RunWriter.resume(directory, self.step, config=config, **kept)
+            rows: dict[MatrixName, int] = {
+                "accuracy": self.count.rows,
+                "accuracy_ltm": self.count.rows_ltm,
+            }
+            self.writer = RunWriter.resume(
+                directory, self.step, rows=rows, events=self.count.events, config=config
+            )
         self.threads = int(config["threads"])
         self.since, self.since_cpu = time.monotonic(), time.process_time()
 
@@ -210,6 +219,7 @@ class _Run:
             self.writer.row("accuracy", event.task, event.accuracy, step=event.step)
             if event.accuracy_ltm is not None:
                 self.writer.row("accuracy_ltm", event.task, event.accuracy_ltm, step=event.step)
+                self.count.rows_ltm += 1
             self.count.rows += 1
             seen = self.tasks.tests if self.spec.together else self.tasks.order[: event.step]
             scores = zip(self.tasks.tests, event.accuracy, strict=True)
