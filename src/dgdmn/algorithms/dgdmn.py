@@ -55,7 +55,7 @@ class DualClassifier(GenerativeClassifier):
     sttm_learner_convolutions: tuple[int, ...] | None = None
 
     def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
-        return DualMemory(self._memories(factory), factory.config, n_classes, rng)
+        return DualMemory(self._memory_factory(factory), factory.config, n_classes, rng)
 
     def _long_term(self, fitted: FittedState) -> GenerativeMemory:
         return _dual(fitted).ltm
@@ -72,7 +72,7 @@ class DualClassifier(GenerativeClassifier):
             return _dual(self.fitted_).nbytes()
 
     def recognize(self, X: ArrayLike) -> Recognition:
-        """Which memory `predict` without a task asks for each sample, and whether any knows it."""
+        """Which memory predicts each sample when no task is given, and whether the sample is known."""
         check_is_fitted(self)
         memory, awake = _dual(self.fitted_), self.awake_tasks()
         with use_threads(self.threads):
@@ -86,7 +86,7 @@ class DualClassifier(GenerativeClassifier):
         )
 
     def info(self) -> EstimatorInfo:
-        """What it knows and keeps, for those who show it."""
+        """A summary: algorithm, tasks, options, bytes."""
         about = super().info()
         awake = _dual(self.fitted_).stm.awake
         return replace(
@@ -124,7 +124,7 @@ class DGDMNRecog(DualClassifier):
     """DGDMN without task names: "only (X, Y) while training and only X while testing" (appendix A).
 
     A memory knows samples if its recognition loss is below γ. Its generator trains until that holds for what
-    it learned. A task name that is given all the same is ignored.
+    it learned. Task names are ignored.
     """
 
     uses_task_names: ClassVar[bool] = False
@@ -147,7 +147,7 @@ class DGDMNRecog(DualClassifier):
         return super().predict_proba(X)
 
     def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
-        make_memory = self._memories(factory, until_known=True)
+        make_memory = self._memory_factory(factory, until_known=True)
         return DualMemory(make_memory, factory.config, n_classes, rng)
 
 
@@ -162,7 +162,7 @@ class DGR(GenerativeClassifier):
     """ "We train only the LTM from DGDMN to separate the effects of replay and dual memory" (section 4)."""
 
     def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
-        return _LongTermOnly(self._memories(factory)("ltm", n_classes, rng))
+        return _LongTermOnly(self._memory_factory(factory)("ltm", n_classes, rng))
 
     def _long_term(self, fitted: FittedState) -> GenerativeMemory:
         assert isinstance(fitted.memory, _LongTermOnly)

@@ -117,7 +117,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return self._predict_with(X, lambda memory, x: memory.predict_proba(x, name))
 
     def predict_unclipped(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels of inputs that are already in [0, 1] but for noise: nothing is scaled or clipped."""
+        """Labels of inputs that are already in [0, 1], apart from noise: nothing is scaled or clipped."""
         check_is_fitted(self)
         with use_threads(self.threads):
             outputs = self.fitted_.memory.predict_proba(flat_rows(X), "")
@@ -142,7 +142,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return bytes_in(self.fitted_.memory.state().get("rows"))
 
     def info(self) -> EstimatorInfo:
-        """What it knows and keeps, for those who show it."""
+        """A summary: algorithm, tasks, options, bytes."""
         check_is_fitted(self)
         about = algorithm_info(algorithm_name(type(self)))
         return EstimatorInfo(
@@ -186,7 +186,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return Context(fitted.rng, self.callback or ignore)
 
     def _begin(self, X: NDArray[Any], y: NDArray[Any], classes: ArrayLike | None) -> FittedState:
-        """Nothing learned yet, ready for samples like these."""
+        """The state of an untrained model for inputs of this shape."""
         labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
         if not labels:
             raise UsageError("classes is empty; give every label that may come, or leave it out")
@@ -332,8 +332,8 @@ _learning: "WeakSet[ContinualClassifier]" = WeakSet()
 
 
 @contextmanager
-def learning(estimator: "ContinualClassifier") -> Iterator[None]:
-    """Refuse a second call that learns, from another thread or from a callback: it would lose a task."""
+def exclusive_learning(estimator: "ContinualClassifier") -> Iterator[None]:
+    """Allow one learning call at a time: a second one, from a thread or a callback, would lose a task."""
     with _guard:
         if estimator in _learning:
             raise UsageError("this model is learning in another call; wait until that call ends")
@@ -347,7 +347,7 @@ def learning(estimator: "ContinualClassifier") -> Iterator[None]:
 @contextmanager
 def _transaction(estimator: "ContinualClassifier") -> Iterator[None]:
     """Restore the estimator, and a RandomState it was given, if the block fails."""
-    with learning(estimator):
+    with exclusive_learning(estimator):
         before, source = dict(estimator.__dict__), estimator.random_state
         drawn = source.get_state() if isinstance(source, np.random.RandomState) else None
         try:

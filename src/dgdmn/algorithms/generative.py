@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dgdmn.algorithms.estimator import (
     ContinualClassifier,
+    exclusive_learning,
     flat_rows,
-    learning,
     seed_stream,
 )
 from dgdmn.algorithms.fitted import EstimatorInfo, FittedState
@@ -66,7 +66,7 @@ class GenerativeClassifier(ContinualClassifier):
     def sleep(self) -> Self:
         """Consolidate now what the short-term memory holds."""
         check_is_fitted(self)
-        with use_threads(self.threads), learning(self):
+        with use_threads(self.threads), exclusive_learning(self):
             fitted = self.fitted_.snapshot()
             fitted.memory.sleep(self._context(fitted))
         return self._commit(fitted)
@@ -78,7 +78,7 @@ class GenerativeClassifier(ContinualClassifier):
 
         Sampling does not affect what is learned later.
         """
-        fitted, long_term = self._consolidated()
+        fitted, long_term = self._require_long_term()
         if not isinstance(n, Integral) or n < 1:
             raise UsageError(f"n is {n!r}; it must be a whole number of at least 1")
         rng = fitted.rng.side_stream() if random_state is None else seed_stream(random_state)
@@ -93,14 +93,14 @@ class GenerativeClassifier(ContinualClassifier):
 
     def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
         """X as the long-term memory models it, in the range learned (uint8 as floats in [0, 1])."""
-        fitted, long_term = self._consolidated()
+        fitted, long_term = self._require_long_term()
         with use_threads(self.threads):
             rows = long_term.recall(self._to_inputs(X)).x
         return fitted.scaling.invert(rows, fitted.shape)
 
     def reconstruct_unclipped(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Reconstructions, in [0, 1], of inputs already in [0, 1] but for noise; nothing is clipped."""
-        long_term = self._consolidated()[1]
+        """Reconstructions, in [0, 1], of inputs that are already in [0, 1], apart from noise."""
+        long_term = self._require_long_term()[1]
         with use_threads(self.threads):
             rows: NDArray[np.float32] = long_term.recall(flat_rows(X)).x
         return rows.reshape(np.shape(X))
@@ -115,7 +115,7 @@ class GenerativeClassifier(ContinualClassifier):
 
     def latents(self, X: ArrayLike) -> NDArray[np.float32]:
         """The means of q(z | x) in the long-term memory's latent space, shape (n, latent_dim)."""
-        long_term = self._consolidated()[1]
+        long_term = self._require_long_term()[1]
         if not self.has_latents():
             name = type(getattr(long_term, "generator", long_term)).__name__
             raise UsageError(f"{name} has no latents; use a generator that is a LatentGenerator")
@@ -125,7 +125,7 @@ class GenerativeClassifier(ContinualClassifier):
 
     def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
         """The labels that the long-term memory alone would give."""
-        long_term = self._consolidated()[1]
+        long_term = self._require_long_term()[1]
         return self._most_likely(self._predict_with(X, lambda _, x: long_term.predict_proba(x)))
 
     def consolidated_tasks(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class GenerativeClassifier(ContinualClassifier):
         return tuple(self._long_term(self.fitted_).tasks)
 
     def info(self) -> EstimatorInfo:
-        """What it knows and keeps, for those who show it."""
+        """A summary: algorithm, tasks, options, bytes."""
         long_term = self._long_term(self.fitted_) if self.__sklearn_is_fitted__() else None
         return replace(
             super().info(),
@@ -144,7 +144,7 @@ class GenerativeClassifier(ContinualClassifier):
             age=getattr(long_term, "age", 0),
         )
 
-    def _consolidated(self) -> tuple[FittedState, GenerativeMemory]:
+    def _require_long_term(self) -> tuple[FittedState, GenerativeMemory]:
         check_is_fitted(self)
         long_term = self._long_term(self.fitted_)
         if not long_term.tasks:
@@ -159,8 +159,10 @@ class GenerativeClassifier(ContinualClassifier):
             generator = None if built_in else load_target(info.target)
         return replace(super()._factory(config, shape), own_generator=generator)
 
-    def _memories(self, factory: NetworkFactory, *, until_known: bool = False) -> MemoryFactory:
-        """What makes this estimator's memories: the user's class, or deep ones. It can be pickled."""
+    def _memory_factory(
+        self, factory: NetworkFactory, *, until_known: bool = False
+    ) -> MemoryFactory:
+        """A picklable factory of this estimator's memories: the user's class, or deep ones."""
         if self.memory is None:
             return partial(DeepGenerativeMemory, factory, until_known=until_known)
         return partial(_make_own, self.memory, factory.shape)

@@ -30,7 +30,7 @@ class Scaling:
         its own range would be the row itself.
         """
         if value_range is not None:
-            return cls(*_checked(value_range, X.shape[1:]), given=True)
+            return cls(*_parse_range(value_range, X.shape[1:]), given=True)
         if X.dtype == np.uint8 or (X.min() >= 0 and X.max() <= 1):
             return cls(np.asarray(0.0), np.asarray(1.0), given=False)
         axis = 0 if X.ndim == 2 and len(X) > 1 else None
@@ -73,7 +73,7 @@ class Scaling:
         return X.dtype == np.uint8 and not self.given
 
 
-def _checked(
+def _parse_range(
     value_range: Any, shape: tuple[int, ...]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     try:

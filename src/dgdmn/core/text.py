@@ -25,7 +25,7 @@ def join_names(things: Iterable[object], most: int = 12) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds for people.
+    """Format seconds.
 
     >>> format_duration(0.04), format_duration(42), format_duration(600), format_duration(9000)
     ('0.0 s', '42 s', '10 min', '2.5 h')
@@ -38,7 +38,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_bytes(n: float) -> str:
-    """Bytes for people.
+    """Format bytes.
 
     >>> format_bytes(999), format_bytes(2_048_000)
     ('999 B', '2.0 MB')

@@ -60,7 +60,7 @@ def _predictor(model: ContinualClassifier) -> nn.Module:
         learner = getattr(fitted.memory, "learner", None)
         if isinstance(learner, Classifier):
             return _Predictor(fitted, learner)
-    elif isinstance(memory := model._consolidated()[1], DeepGenerativeMemory):
+    elif isinstance(memory := model._require_long_term()[1], DeepGenerativeMemory):
         learner, generator = memory.learner, memory.generator
         if isinstance(learner, Classifier) and isinstance(generator, VAE):
             return _Predictor(fitted, learner, generator, memory.predicting_prior)
