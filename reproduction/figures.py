@@ -16,7 +16,7 @@ from dgdmn.report.style import Style, class_style, style_of
 from dgdmn.report.table import Group, average_curves, has_ltm_curves, mean_curve, task_curves
 from dgdmn.runs.spec import RunSpec
 from reproduction import paper
-from reproduction.results import Results, finite, mean, under
+from reproduction.results import Results, accuracy_under, finite, mean
 from reproduction.tables import PLAIN, variant
 
 WIDE = (3.4, 2.4)  # width and height of a large panel in inches
@@ -106,7 +106,7 @@ def _averages(groups: Groups, curve: str, last: int = 0) -> list[Line]:
         y = mean_curve(average_curves(group, last=last))
         lines.append(Line(_label(spec), range(1, len(y) + 1), y, style))
         if has_ltm_curves(group) and not spec.changes():
-            # Between sleeps the average is flattered: a memory of one class is right about it.
+            # Between sleeps the average is optimistic: a memory of one class is always right about it.
             y = mean_curve(average_curves(group, last=last, ltm=True))
             dotted = replace(style, marker="", dash=(1, 1.5))
             lines.append(Line(f"{_label(spec)}, LTM alone", range(1, len(y) + 1), y, dotted))
@@ -138,7 +138,10 @@ def resilience(request: Request) -> Drawing:
         for spec, group in request.groups():
             name, ours = "nn" if spec.algorithm == "joint" else "ltm", spec.preset != "paper"
             style = style_of(spec.algorithm, int(ours))
-            y = [mean(finite(under(run, kind, x) for run in group.runs)) for x in published["x"]]
+            y = [
+                mean(finite(accuracy_under(run, kind, x) for run in group.runs))
+                for x in published["x"]
+            ]
             title = f"{name.upper()} ({spec.preset})" if ours else name.upper()
             lines.append(Line(title, published["x"], y, style))
             if not ours:

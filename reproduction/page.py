@@ -69,7 +69,7 @@ class Renderer:
         if name in MEASURES:
             values = self.results.values(parse_run(rest), name)
             return format_mean_sem(values) if values else "not run yet"
-        if name in ("judged", "beside"):  # ours with the paper's number, and the verdict
+        if name in ("judged", "with_paper"):  # ours with the paper's number, and the verdict
             measure, _, words = rest.partition(" ")
             spec = parse_run(words)
             theirs = paper.published(measure, spec.algorithm, spec.stream)

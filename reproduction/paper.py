@@ -44,12 +44,12 @@ def curve(name: str) -> dict[str, list[float]]:
     }
 
 
-def judge(values: Sequence[float], published: float | None) -> str:
+def compare(values: Sequence[float], published: float | None) -> str:
     """`matches`, `higher` or `lower`, marked if there is one seed; empty without a published number.
 
     The paper gives one run, so a difference has a tolerance.
 
-    >>> [judge(values, 0.85) for values in ([0.80, 0.82, 0.84], [0.80, 0.80], [0.9], [])]
+    >>> [compare(values, 0.85) for values in ([0.80, 0.82, 0.84], [0.80, 0.80], [0.9], [])]
     ['matches', 'lower', 'single run, higher', 'not run yet']
     """
     if not values:

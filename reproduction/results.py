@@ -73,13 +73,13 @@ def average_curve(run: Run, last: int) -> list[float]:
     return [float(value) for value in metrics.last_k(run.accuracy, last, run.columns)]
 
 
-def at_first(run: Run) -> dict[str, float]:
+def accuracy_when_learned(run: Run) -> dict[str, float]:
     """Accuracy on each task right after it was learned for the first time."""
     first = {column: run.columns.index(column) for column in dict.fromkeys(run.columns)}
     return {run.tasks[column]: float(run.accuracy[row, column]) for column, row in first.items()}
 
 
-def under(run: Run, kind: str, strength: float) -> float:
+def accuracy_under(run: Run, kind: str, strength: float) -> float:
     """Accuracy under `noise`, `clipped` noise or `occlusion` of a strength; NaN if not measured."""
     known, (x, y) = run.extra.get("resilience") or {}, CURVES[kind]
     pairs = zip(known.get(x, ()), known.get(y, ()), strict=False)
@@ -101,10 +101,12 @@ MEASURES: dict[str, Callable[[Run], float]] = {
     "last10": lambda run: average_curve(run, 10)[-1],
     # "newest": at the end on the newest quarter of the tasks; "not_learned": number of tasks
     "newest": _sequential(lambda run: average_curve(run, max(1, len(run.tasks) // 4))[-1]),
-    "not_learned": _sequential(lambda run: sum(acc < LEARNED for acc in at_first(run).values())),
-    "noise": lambda run: under(run, "noise", 0.3),
-    "clipped": lambda run: under(run, "clipped", 0.3),
-    "occlusion": lambda run: under(run, "occlusion", 0.28),
+    "not_learned": _sequential(
+        lambda run: sum(acc < LEARNED for acc in accuracy_when_learned(run).values())
+    ),
+    "noise": lambda run: accuracy_under(run, "noise", 0.3),
+    "clipped": lambda run: accuracy_under(run, "clipped", 0.3),
+    "occlusion": lambda run: accuracy_under(run, "occlusion", 0.28),
     "purity": lambda run: (run.extra.get("dreams") or [{}])[-1].get("purity") or math.nan,
     "right": lambda run: _share(run, "answered_by_the_right_memory", "met"),
     "unknown": lambda run: _share(run, "marked_unknown", "not_met"),

@@ -42,7 +42,7 @@ def with_verdict(ours: Sequence[float], theirs: float | None) -> str:
     """Ours, the paper's in brackets, and the verdict."""
     if not ours or theirs is None:
         return format_mean_sem(ours) if ours else "not run yet"
-    verdict = paper.judge(ours, theirs)
+    verdict = paper.compare(ours, theirs)
     verdict = verdict if "matches" in verdict else f"**{verdict}**"
     return f"{format_mean_sem(ours)} ({format_ratio(theirs)}) {verdict}"
 
@@ -83,7 +83,7 @@ def metric_table(results: Results, specs: Specs, metric: str) -> str:
 def verdicts(results: Results, specs: Specs) -> dict[tuple[str, str], str]:
     """The verdict of every number in the paper's tables, by metric and title."""
     return {
-        (metric, title(spec)): paper.judge(results.values(spec, metric), theirs)
+        (metric, title(spec)): paper.compare(results.values(spec, metric), theirs)
         for metric in ("acc", "bwt")
         for spec in specs
         if (theirs := paper.published(metric, spec.algorithm, spec.stream)) is not None
@@ -94,7 +94,7 @@ def missed_table(results: Results, specs: Specs) -> str:
     """Tasks that were not learned when they came, with their mean accuracy right after training."""
     lines = []
     for spec in specs:
-        found = [measured.at_first(run) for run in results.find(spec)]
+        found = [measured.accuracy_when_learned(run) for run in results.find(spec)]
         means = {task: mean([one[task] for one in found]) for task in (found[0] if found else ())}
         missed = [f"{t} ({format_ratio(a, 2)})" for t, a in means.items() if a < measured.LEARNED]
         lines += [f"- {title(spec)}: {', '.join(missed)}"] if missed else []
@@ -110,7 +110,9 @@ def resilience_table(results: Results, specs: Specs) -> str:
         for place, strength in enumerate(curve["x"]):
             row = [f"{label} {format_ratio(strength, 2)}"]
             for name, spec in zip(("ltm", "nn"), specs, strict=True):
-                ours = finite(measured.under(run, kind, strength) for run in results.find(spec))
+                ours = finite(
+                    measured.accuracy_under(run, kind, strength) for run in results.find(spec)
+                )
                 # We read the paper's noise as not clipped: clipped noise has no counterpart.
                 row.append(with_verdict(ours, None if kind == "clipped" else curve[name][place]))
             rows.append(row)

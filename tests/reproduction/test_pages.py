@@ -60,7 +60,7 @@ def test_directives(results, tmp_path):
     render = Renderer(results, tmp_path).render
     assert render("{{acc digits dgdmn}}") == ".828 ± .009\n"
     assert render("{{judged acc digits dgr}}") == ".706 ± .021 (.596) **higher**\n"
-    assert render("{{beside acc digits dgr}}") == ".706 ± .021 (.596)\n"
+    assert render("{{with_paper acc digits dgr}}") == ".706 ± .021 (.596)\n"
     assert render("{{acc digits dgdmn n_stm=7}}") == "not run yet\n"
     assert render("{{seconds tdigits dgr | tdigits dgdmn}}") == "7,228 s, 1,784 s (processor)\n"
     with pytest.raises(UsageError, match="no directive 'nonsense'"):

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reproduction import paper
-from reproduction.paper import judge, tolerance
+from reproduction.paper import compare, tolerance
 
 accuracies = st.floats(0, 1)
 
@@ -32,7 +32,7 @@ accuracies = st.floats(0, 1)
     ],
 )
 def test_the_rule_by_hand(values, published, verdict):
-    assert judge(values, published) == verdict
+    assert compare(values, published) == verdict
 
 
 @given(st.lists(accuracies, min_size=2, max_size=8), accuracies)
@@ -42,9 +42,9 @@ def test_the_rule_is_the_formula_and_has_two_sides(values, published):
     difference = np.mean(values) - published
     assume(abs(abs(difference) - allowed) > 1e-6)
     expected = "matches" if abs(difference) < allowed else "higher" if difference > 0 else "lower"
-    assert judge(values, published) == expected
+    assert compare(values, published) == expected
     mirrored = {"matches": "matches", "higher": "lower", "lower": "higher"}[expected]
-    assert judge([-value for value in values], -published) == mirrored
+    assert compare([-value for value in values], -published) == mirrored
 
 
 ACC = r"""
