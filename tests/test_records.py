@@ -1,10 +1,13 @@
 """The run directory on a real disk: round trips, torn lines, resuming, full disks."""
 
+import contextlib
 import csv
 import errno
 import json
 import math
 import os
+import shutil
+import tracemalloc
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dgdmn import records
 from dgdmn.config import resolve, to_dict
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.metrics import bwt
@@ -518,3 +522,115 @@ def test_a_file_is_replaced_in_one_move_or_not_at_all(writer, directory, monkeyp
             writer.summary({"acc": 1.0})
     assert RunRecord.read(directory).summary == {"done": True, "acc": 0.5}
     assert no_temporaries(directory)
+
+
+def plant(path, kind, outside):
+    """Put a link, a pipe or a directory in the place of a file or directory."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to(outside / {"link": "file", "dangling link": "new"}.get(kind, ""))
+
+
+@pytest.mark.parametrize(
+    "kind", ["link", "dangling link", "link to a directory", "pipe", "directory"]
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "events.jsonl",
+        "accuracy.csv",
+        "accuracy_ltm.csv",
+        "status.json",
+        "summary.json",
+        "config.json",
+        "artifacts",
+        "artifacts/a.npz",
+    ],
+)
+def test_nothing_is_written_outside_and_no_pipe_is_waited_for(writer, directory, name, kind):
+    outside = directory.parent / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("kept")
+    (outside / f".file.{'0' * 16}.tmp").write_text("kept")
+    plant(directory / name, kind, outside)
+    for call in (
+        lambda: writer.event("slept"),
+        lambda: writer.row("accuracy", TASKS[0], ROWS[0]),
+        lambda: writer.row("accuracy_ltm", TASKS[0], ROWS[0]),
+        lambda: writer.status("learning"),
+        lambda: writer.artifact("a", x=[1]),
+        lambda: writer.summary({}),
+        lambda: RunWriter.resume(directory, 0),
+        lambda: RunRecord.read(directory).events,
+        lambda: RunRecord.read(directory).artifact("a"),
+        lambda: RunWriter(directory, CONFIG),
+    ):
+        with contextlib.suppress(DgdmnError):
+            call()
+    assert {path.name for path in outside.iterdir()} == {"file", f".file.{'0' * 16}.tmp"}
+    assert {path.read_text() for path in outside.iterdir()} == {"kept"}
+
+
+def test_a_linked_directory_of_artifacts_is_refused_in_one_line(writer, directory):
+    (directory / "artifacts").symlink_to(directory.parent)
+    for call in (lambda: writer.artifact("a", x=[1]), lambda: RunWriter.resume(directory, 3)):
+        with pytest.raises(DgdmnError, match=r"artifacts is a link or a file.*; remove it"):
+            call()
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
+
+
+def test_what_a_killed_writer_left_is_removed_at_the_next_opening(writer, directory):
+    left = writer.artifact("a", x=[1]).with_name(f".b.npz.{'0' * 16}.tmp")
+    left.touch()
+    RunWriter.resume(directory, 3)
+    assert not left.exists()
+    assert RunRecord.read(directory).artifacts == ("a",)
+
+
+@pytest.mark.parametrize("seconds", ["soon", None, math.nan, 1.7e308, -1, [], 10**400])
+def test_a_time_that_is_none_is_one_line_in_resume(writer, directory, seconds):
+    with (directory / "events.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "a", "seconds": seconds}) + "\n")
+    with pytest.raises(DgdmnError, match=r"events.jsonl is damaged: seconds is .*; correct it"):
+        RunWriter.resume(directory, 3)
+
+
+@pytest.mark.parametrize("matrix", ["accuracy", "accuracy_ltm"])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_rows_missing_where_a_checkpoint_is_ahead_are_one_line(writer, directory, matrix, rows):
+    path = directory / f"{matrix}.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[: rows + 1]))
+    if not rows:
+        path.unlink()
+    before = {path: path.read_bytes() for path in directory.iterdir()}
+    with pytest.raises(DgdmnError, match=rf"{matrix}.csv has {rows} rows of the 3 .* run it again"):
+        RunWriter.resume(directory, 3, rows={"accuracy": 3, "accuracy_ltm": 3})
+    assert {path: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_resuming_takes_no_more_memory_for_more_events(writer, directory):
+    with (directory / "events.jsonl").open("ab") as file:
+        file.write(b'{"kind": "epoch_done", "seconds": 1.0, "loss": 0.25}\n' * 100_000)
+    tracemalloc.start()
+    try:
+        again = RunWriter.resume(directory, 3, events=50_000)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000, "the file has 5 MB"
+    finally:
+        tracemalloc.stop()
+    assert again.events == 50_001, "and the one that says that it was resumed"
+    assert sum(1 for _ in RunRecord.read(directory).iter_events()) == 50_001
+
+
+def test_a_huge_line_is_refused_unread(writer, directory, monkeypatch):
+    monkeypatch.setattr(records, "MAX_EVENT", 1000)
+    with (directory / "events.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "a", "x": "x" * 2000}) + "\n")
+    with pytest.raises(DgdmnError, match="line 4 is not a JSON object"):
+        list(RunRecord.read(directory).iter_events())

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import Future
 
@@ -67,6 +69,35 @@ def test_an_error_in_the_caller_stops_the_runs_and_saves_them(tmp_path):
         "stopped; everything done so far is saved",
     )
     assert list((tmp_path / slow.name / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["parent", "process group"])
+def test_a_signal_to_the_parent_saves_its_runs(tmp_path, number, send):
+    words = ["run", "embedded", "--algorithm", "nn", "--preset", "quick", "--out", str(tmp_path)]
+    words += ["--learner-epochs", "100000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dgdmn.cli", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        until = time.monotonic() + 60
+        while not any((read_status(p) or {}).get("step") for p in tmp_path.iterdir()):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        send(process.pid, getattr(signal, number))
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    (run,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert read_status(run)["message"] == "stopped; everything done so far is saved"
+    assert list((run / "checkpoints").iterdir())
+    assert "interrupted; finished work is saved" in errors
+    assert process.returncode == 1
 
 
 class Recorder:

@@ -2,6 +2,11 @@
 
 import itertools
 import os
+import pickle
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,7 +20,7 @@ from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError
 from dgdmn.core.files import directory_lock
 from dgdmn.records import RunWriter, read_status
-from dgdmn.runs import protocol
+from dgdmn.runs import protocol, runner
 from dgdmn.runs.runner import execute
 from dgdmn.runs.spec import RunSpec
 from dgdmn.streams import TaskStream, from_arrays
@@ -199,17 +204,100 @@ def test_a_wrong_request_leaves_no_directory(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def in_a_thread(call):
+    """The result of a call in another thread: a lock counts for its thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
 def test_a_run_in_use_is_refused_and_a_complete_one_is_returned(tmp_path):
     with (
         directory_lock(tmp_path / spec().name),
         pytest.raises(DgdmnError, match="is in use by another"),
     ):
-        execute(spec(), tmp_path)
+        in_a_thread(lambda: execute(spec(), tmp_path))
     record = execute(spec(algorithm="nn"), tmp_path)
     before = (record.directory / "events.jsonl").read_bytes()
     with directory_lock(record.directory):
-        assert execute(spec(algorithm="nn"), tmp_path).complete
+        assert in_a_thread(lambda: execute(spec(algorithm="nn"), tmp_path)).complete
     assert (record.directory / "events.jsonl").read_bytes() == before
+
+
+def test_a_run_that_another_process_completes_meanwhile_is_not_repeated(tmp_path, monkeypatch):
+    """It was incomplete when this process looked; the other one ended before this one took the lock."""
+    what, load = spec(algorithm="nn"), runner._load_stream
+    with pytest.raises(Interrupted):
+        execute(what, tmp_path, stop=lambda: True)
+    written = []
+
+    def load_slowly(given):
+        monkeypatch.undo()
+        code = "import pickle, sys; from dgdmn.runs.runner import execute; "
+        code += "execute(*pickle.load(sys.stdin.buffer))"
+        pickled = pickle.dumps((given, tmp_path))
+        subprocess.run([sys.executable, "-c", code], input=pickled, check=True)
+        written.append((tmp_path / what.name / "events.jsonl").read_bytes())
+        return load(given)
+
+    monkeypatch.setattr(runner, "_load_stream", load_slowly)
+    record = execute(what, tmp_path)
+    assert record.complete
+    assert [(record.directory / "events.jsonl").read_bytes()] == written
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize("name", ["checkpoints", "artifacts"])
+def test_a_linked_directory_is_refused_and_left_alone(tmp_path, name, complete):
+    what, outside = spec(algorithm="nn"), tmp_path / "outside"
+    (outside / "000001").mkdir(parents=True)
+    (outside / "000001" / "mine").touch()
+    (outside / f".mine.{'0' * 16}.tmp").touch()
+    out = tmp_path / "runs"
+    if not complete:
+        with pytest.raises(Interrupted):
+            execute(what, out, stop=lambda: True)
+    else:
+        execute(what, out)
+    shutil.rmtree(out / what.name / name, ignore_errors=True)
+    (out / what.name / name).symlink_to(outside)
+    if complete:
+        assert execute(what, out).complete
+    else:
+        with pytest.raises(DgdmnError, match=rf"{name} is a link or a file, not a directory"):
+            execute(what, out)
+    assert len(list(outside.rglob("*"))) == 3
+
+
+def test_a_linked_checkpoint_is_neither_read_nor_written_nor_removed(tmp_path):
+    what = spec(algorithm="nn")
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            execute(what, tmp_path, stop=lambda: True)
+    places = tmp_path / what.name / "checkpoints"
+    newest, outside = max(places.iterdir()), tmp_path / "outside"
+    newest.rename(outside)
+    newest.symlink_to(outside)
+    (places / "000009").symlink_to(tmp_path / "absent")
+    before = {path: path.read_bytes() for path in outside.iterdir()}
+    with pytest.raises(Interrupted):
+        execute(what, tmp_path, stop=lambda: True)
+    assert execute(what, tmp_path).complete
+    assert {path: path.read_bytes() for path in outside.iterdir()} == before
+    assert not (tmp_path / "absent").exists()
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    what = spec(algorithm="nn")
+    with pytest.raises(Interrupted):
+        execute(what, tmp_path, stop=lambda: True)
+    (place,) = (tmp_path / what.name / "checkpoints").iterdir()
+    left = [place / f".a.{'0' * 16}.tmp", tmp_path / what.name / f".a.{'0' * 16}.tmp"]
+    for path in left:
+        path.touch()
+    with pytest.raises(Interrupted):
+        execute(what, tmp_path, stop=lambda: True)
+    assert place.exists()
+    assert not any(path.exists() for path in left)
 
 
 def statuses(monkeypatch):

@@ -134,7 +134,7 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
             raise DgdmnError(f"{path} has {size:,} bytes, at most {limit:,} are read; remove it")
-        return file.read(limit)
+        return file.read(size)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class _Run:
             self.writer = RunWriter(directory, config)
         else:
             if self.step or self.progress.trainings:  # equal bits need an equal number of threads
-                config["threads"] = record.config["threads"]
+                config["threads"] = RunSpec.from_record(record).threads
             rows: dict[MatrixName, int] = {
                 "accuracy": self.count.rows,
                 "accuracy_ltm": self.count.rows_ltm,

@@ -33,6 +33,17 @@ class RunSpec:
     threads: int = 1
 
     def __post_init__(self) -> None:
+        for name in ("stream", "algorithm", "preset", "device"):
+            if not isinstance(value := getattr(self, name), str):
+                raise UsageError(f"{name} is {value!r}; it must be a name")
+        for name, low, high in (("seed", 0, 2**32 - 1), ("threads", 1, 1024)):
+            if not _is_whole(value := getattr(self, name), low, high):
+                allowed = f"a whole number from {low} to {high:,}"
+                raise UsageError(f"{name} is {value!r}; it must be {allowed}")
+        if self.evaluate_on not in ("test", "validation"):
+            raise UsageError(f"evaluate_on is {self.evaluate_on!r}; it must be test or validation")
+        if not all(_is_whole(number, 1, 10**6) for number in self.revise):
+            raise UsageError(f"revise is {self.revise!r}; it must be numbers of tasks, from 1")
         if self.together and self.revise:
             raise UsageError(
                 f"revise names task {self.revise[0]}, but together learns all tasks at once; "
@@ -51,7 +62,7 @@ class RunSpec:
         try:
             values = {field.name: config[field.name] for field in fields(cls)}
             lists = {"options": Config(**config["options"]), "revise": tuple(config["revise"])}
-            return cls(**{**values, **lists})
+            return cls(**{**values, **lists, "together": config["together"] is True})
         except (KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{record.directory / CONFIG} does not describe a run ({error}); run it again"
@@ -126,6 +137,10 @@ def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str
     differing = [name for name, value in ours.items() if theirs.get(name) != value]
     name = next((name for name in differing if name != "preset"), "key")
     return name, theirs.get(name), ours.get(name)
+
+
+def _is_whole(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def _short(value: Any) -> str:
