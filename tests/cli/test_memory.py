@@ -320,12 +320,13 @@ def test_a_killed_learn_leaves_the_memory_and_two_writers_never_share_it(
 
 @linux
 @pytest.mark.slow
-def test_ctrl_c_is_one_line_and_a_new_memory_is_not_there(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_one_line_and_a_new_memory_is_not_there(tmp_path, monkeypatch, number):
     monkeypatch.chdir(tmp_path)
     write_npz("many.npz", "beech", n=20_000)
     process = begin_learning("m", *QUICK)
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     assert process.communicate(timeout=30)[1] == "dgdmn: interrupted; m is unchanged\n"
     assert process.returncode == 1
     assert not Path("m").exists()

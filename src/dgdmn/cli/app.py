@@ -1,15 +1,18 @@
 """`dgdmn VERB …`: finds the verb, prints errors as one line, and sets the exit code."""
 
 import importlib
+import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from dgdmn import __version__
 from dgdmn.cli.options import USAGE, VERBS, parse
+from dgdmn.cli.output import show
 from dgdmn.core.errors import DgdmnError, UsageError, suggestion
 
 
@@ -22,7 +25,8 @@ def run_command(program: str, command: Callable[[list[str]], int], words: list[s
     """Call a command with its words, print errors as one line, and exit."""
     fail = partial(_fail, program, "--debug" in words)
     try:
-        code = command(words)
+        with _signals_as_interrupts():
+            code = command(words)
         sys.stdout.flush()
     except DgdmnError as error:
         code = fail(str(error), 2 if isinstance(error, UsageError) else 1)
@@ -44,6 +48,20 @@ def run_command(program: str, command: Callable[[list[str]], int], words: list[s
     sys.exit(code)
 
 
+@contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """Let TERM and HUP end a command as Ctrl-C does; those that are ignored, as by nohup, stay ignored."""
+    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    changed = [number for number in signals if signal.getsignal(number) is signal.SIG_DFL]
+    for number in changed:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _dispatch(words: list[str]) -> int:
     name = words[0] if words else "--help"
     if name in ("-h", "--help", "help"):
@@ -51,7 +69,7 @@ def _dispatch(words: list[str]) -> int:
         sys.stdout.write(USAGE.format(verbs="\n".join(lines)))
         return 0
     if name == "--version":
-        print(f"dgdmn {__version__}")
+        show(f"dgdmn {__version__}")
         return 0
     if name == "reproduce":
         advice = "`python -m reproduction`, run from the source tree"
@@ -68,6 +86,6 @@ def _dispatch(words: list[str]) -> int:
 
 def _fail(program: str, debug: bool, message: str, code: int = 1) -> int:
     if debug:
-        traceback.print_exc()
-    sys.stderr.write(f"{program}: {message.splitlines()[0] if message else 'failed'}\n")
+        show(*traceback.format_exc().splitlines(), error=True)
+    show(f"{program}: {message.splitlines()[0] if message else 'failed'}", error=True)
     return code

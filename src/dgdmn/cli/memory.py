@@ -1,15 +1,13 @@
 """A memory on disk: `learn`, `predict`, `inspect`, `sleep`, `dream` and `export`."""
 
-import csv
 import io
 import itertools
 import json
 import math
-import sys
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +21,7 @@ from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import algorithm_name, load, read_notes, save
 from dgdmn.cli.options import check_applicable, flag, split_algorithm
+from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.config import override, resolve, to_dict
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError, suggestion
@@ -52,11 +51,13 @@ def learn(args: Namespace) -> None:
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")
-            print(f"{args.memory}: {line}", flush=True)
+            show(f"{args.memory}: {line}")
 
 
 def predict(args: Namespace) -> None:
     """Write the label of each row as csv."""
+    if args.out is not None:
+        check_target(args.out)
     model, notes = load_memory(args)
     info = model.info()
     known = [*info.consolidated, *info.awake] or list(notes["tasks"])
@@ -77,14 +78,15 @@ def predict(args: Namespace) -> None:
     shares = ([f"{p:.6g}" for p in answer] for answer in answers.tolist())
     columns = zip(range(n), labels, shares, memories, recognized, strict=True)
     header = ["row", "label", *(f"p({label})" for label in model.classes_.tolist())]
-    content = _csv([*header, "memory", "known"], ((r, y, *p, *rest) for r, y, p, *rest in columns))
+    rows = ((row, label, *share, *rest) for row, label, share, *rest in columns)
+    content = csv_text([*header, "memory", "known"], rows)
     if args.out is None:
-        print(content.decode(), end="")
+        show(*content.removesuffix("\n").split("\n"))
     else:
-        write_atomic(args.out, content)
+        write_atomic(args.out, content.encode(errors="backslashreplace"))
     if found.y is not None:
         right = sum(ours == y for ours, y in zip(labels, found.y.tolist(), strict=True))
-        print(f"accuracy {right / n:.4f} ({right} of {count_noun(n, 'row')})", file=sys.stderr)
+        show(f"accuracy {right / n:.4f} ({right} of {count_noun(n, 'row')})", error=True)
 
 
 def sleep(args: Namespace) -> None:
@@ -93,17 +95,18 @@ def sleep(args: Namespace) -> None:
         memory = load_memory(args)
         info, began = _generative_info(args, memory[0]), time.monotonic()
         if not info.awake:
-            print(f"{args.memory}: the short-term memory is empty; nothing to consolidate")
+            show(f"{args.memory}: the short-term memory is empty; nothing to consolidate")
             return
         with _save_change(args.memory, memory) as events:
             memory[0].sleep()
     dreams = count_noun(sum(e.n_tasks for e in events if isinstance(e, Replayed)), "dream")
     took = format_duration(time.monotonic() - began)
-    print(f"{args.memory}: slept {took} and consolidated {join_names(info.awake)} from {dreams}")
+    show(f"{args.memory}: slept {took} and consolidated {join_names(info.awake)} from {dreams}")
 
 
 def dream(args: Namespace) -> None:
     """Write samples of the long-term memory."""
+    check_target(args.out)
     kind = args.out.suffix.lower()
     if kind not in (".png", ".csv", ".npz"):
         raise UsageError(f"--out {args.out} has an unknown ending; use .png, .csv or .npz")
@@ -118,15 +121,17 @@ def dream(args: Namespace) -> None:
     else:
         flat = x.reshape(len(x), -1)
         rows = ((*(f"{v:.7g}" for v in row), label) for row, label in zip(flat, y, strict=True))
-        content = _csv([*(f"x{column}" for column in range(flat.shape[1])), "label"], rows)
+        header = [*(f"x{column}" for column in range(flat.shape[1])), "label"]
+        content = csv_text(header, rows).encode(errors="backslashreplace")
     write_atomic(args.out, content)
-    print(f"{args.out}: {count_noun(len(x), 'dream')} of {args.memory}")
+    show(f"{args.out}: {count_noun(len(x), 'dream')} of {args.memory}")
 
 
 def export(args: Namespace) -> None:
     """Write a memory as an ONNX model."""
     from dgdmn.export.onnx import onnx_bytes
 
+    check_target(args.onnx)
     model, _ = load_memory(args)
     info = model.info()
     if info.generative:
@@ -135,21 +140,21 @@ def export(args: Namespace) -> None:
     write_atomic(args.onnx, content)
     if info.awake:
         awake, advice = join_names(info.awake), f"`dgdmn sleep {args.memory}` consolidates them"
-        print(f"dgdmn: {args.onnx} lacks the tasks still awake: {awake}; {advice}", file=sys.stderr)
+        show(f"dgdmn: {args.onnx} lacks the tasks still awake: {awake}; {advice}", error=True)
     shape, classes = ", ".join(("n", *map(str, info.shape))), join_names(model.classes_.tolist())
-    print(f"{args.onnx}: {format_bytes(len(content))}; X ({shape}) to probabilities of {classes}")
+    show(f"{args.onnx}: {format_bytes(len(content))}; X ({shape}) to probabilities of {classes}")
 
 
 def inspect(args: Namespace) -> None:
     """Show what a memory knows."""
     facts = _facts(args, *load_memory(args))
     if args.json:
-        print(json.dumps(facts, indent=1, ensure_ascii=False))
+        show(*json.dumps(facts, indent=1).split("\n"))
         return
     facts |= {f"task {name}": task for name, task in facts.pop("tasks").items()}
-    print("\n".join(f"{key}: {_text(value)}" for key, value in facts.items()))
-    if not facts["next"]["rows"]:
-        print("Row counts are not recorded in this memory. Pass --samples N for the next task.")
+    show(*(f"{key}: {_text(value)}" for key, value in facts.items()))
+    if facts["next"] == {"rows": 0}:
+        show("Row counts are not recorded in this memory. Pass --samples N for the next task.")
 
 
 def load_memory(args: Namespace) -> Memory:
@@ -162,9 +167,15 @@ def load_memory(args: Namespace) -> Memory:
         own["algorithm"] = algorithm(name)
     saved, notes = read_notes(args.memory), Notes(tasks={}, slept=None)
     with suppress(TypeError, KeyError, ValueError, AttributeError):  # saved from Python, or edited
-        tasks = {str(task): [int(times), int(n)] for task, (times, n) in saved["tasks"].items()}
+        tasks = {task: [_count(times), _count(n)] for task, (times, n) in saved["tasks"].items()}
         notes = Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
     return load(args.memory, **own), notes
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or not 0 <= value < 2**53:
+        raise ValueError(f"{value!r} is not a count")
+    return value
 
 
 def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, list[Any]]:
@@ -266,7 +277,8 @@ def _plain_errors() -> Iterator[None]:
         except ValueError as error:
             raise error if isinstance(error, DgdmnError) else UsageError(str(error)) from error
         finally:
-            sys.stderr.writelines(f"dgdmn: {warning.message}\n" for warning in caught)
+            for warning in caught:
+                show(*f"dgdmn: {warning.message}".splitlines(), error=True)
 
 
 def _read(args: Namespace) -> Arrays:
@@ -305,10 +317,13 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
     }
     for name, (times, rows) in notes["tasks"].items():
         tasks.setdefault(name, {"in": "network", "times": times})["rows"] = rows
-    rows, stages = plan_next_tasks((model, notes), args.samples)
-    needs: dict[str, Any] = {"rows": rows}
-    for stage in stages:
-        needs.setdefault(stage.kind, {"samples": stage.samples, "steps": stage.steps})
+    needs: dict[str, Any] = {}
+    try:
+        needs["rows"], stages = plan_next_tasks((model, notes), args.samples)
+        for stage in stages:
+            needs.setdefault(stage.kind, {"samples": stage.samples, "steps": stage.steps})
+    except UsageError as error:  # another kind of memory, or numbers beyond reason
+        needs["unknown"] = str(error)
     disk = sum(path.stat().st_size for path in args.memory.iterdir() if path.is_file())
     facts = {
         "memory": str(args.memory),
@@ -361,9 +376,3 @@ def _sheet(images: NDArray[Any]) -> bytes:
     canvas[empty] = 255
     Image.fromarray(canvas).save(content, "PNG")
     return content.getvalue()
-
-
-def _csv(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows((header, *rows))
-    return text.getvalue().encode()

@@ -1,6 +1,5 @@
 """What runs and downloads show while they work, and the table of results at the end."""
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,7 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
+from dgdmn.cli.output import show
 from dgdmn.core import text
 from dgdmn.records import RunRecord, read_status
 from dgdmn.streams import fetch
@@ -31,7 +32,10 @@ def show_progress(
     """
     console, statuses = Console(stderr=True), dict[str, Status]()
     began = datetime.now(UTC).isoformat(timespec="milliseconds")
-    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
+    name, about = (
+        TextColumn(key, markup=False) for key in ("{task.description}", "{task.fields[text]}")
+    )
+    columns = name, BarColumn(24), about
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         ids = {name: bars.add_task(text.printable(name), total=1, text="") for name in runs}
         total = bars.add_task("all", total=1, text="", visible=len(runs) > min(jobs, _MAX_ROWS))
@@ -43,7 +47,7 @@ def show_progress(
                     continue  # written by an earlier process
                 statuses[name], share = status, status["share"]
                 if bars.disable and _position(status) != _position(before):
-                    print(f"{name}: {_describe(status)}", file=sys.stderr, flush=True)
+                    show(f"{name}: {_describe(status)}", error=True)
                 visible = len(runs) <= _MAX_ROWS or (name not in failed and 0 < share < 1)
                 bars.update(ids[name], completed=share, text=_describe(status), visible=visible)
             known = [status for name, status in statuses.items() if name not in failed]
@@ -59,14 +63,14 @@ def _position(status: Status | None) -> tuple[int, bool]:
 
 
 def _describe(status: Status) -> str:
-    task = f"task {status['step']}/{status['steps']} ({text.printable(status['task'])})"
+    task = f"task {status['step']}/{status['steps']} ({status['task']})"
     parts = [task, status["phase"]]
     if status["acc"] is not None:
         parts.append(f"accuracy on tasks seen {text.format_ratio(status['acc'])}")
     parts.append(f"{text.format_percent(status['share'])} of the work done")
     if status["seconds_left"]:
         parts.append(f"about {text.format_duration(status['seconds_left'])} left")
-    return ", ".join(parts)
+    return text.printable(", ".join(parts))
 
 
 def _describe_all(known: Sequence[Status], runs: int, failed: int, jobs: int) -> str:
@@ -99,22 +103,21 @@ def print_results(records: Sequence[RunRecord]) -> None:
     seeds = sorted({record.config["seed"] for record in records})
     title = f"{records[0].config['stream']}, seeds {', '.join(map(str, seeds))}"
     headings = ("algorithm", "preset", "ACC", "BWT", "ACC, LTM alone", "minutes")
-    console, note = Console(soft_wrap=True), records[0].config.get("note")
-    console.print(make_table(title, headings, rows, left=2))
-    lines = [note] if note else []
-    lines += ["recorded in", *(f"  {record.directory}" for record in records)]
-    console.print("\n".join(lines), markup=False, highlight=False)
+    Console(soft_wrap=True).print(make_table(title, headings, rows, left=2))
+    note = records[0].config.get("note")
+    lines = ["recorded in", *(f"  {record.directory}" for record in records)]
+    show(*([note] if note else []), *lines)
 
 
 def make_table(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], left: int
 ) -> Table:
     """A table for the terminal. The first `left` columns are text, the others numbers."""
-    table = Table(title=title or None)
+    table = Table(title=Text(text.printable(title)) if title else None)
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place < left else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(text.printable(cell)) for cell in row))  # no control codes, no markup
     return table
 
 

@@ -2,12 +2,12 @@
 
 import itertools
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from dgdmn.cli.options import split_algorithm
+from dgdmn.cli.output import show
 from dgdmn.cli.progress import fetch_with_bars, print_results, show_progress
 from dgdmn.config import PAPER, field_docs, override, resolve, sources_of, to_dict
 from dgdmn.config.registry import algorithm_info, stream_info
@@ -29,14 +29,14 @@ def run(args: Namespace) -> int:
         raise UsageError(f"--out {args.out} is a file; name a directory")
     specs = make_specs(args)
     if args.show_config:
-        print(_toml(specs))
+        show(*_toml(specs).split("\n"))
         return 0
     args.stream = _stream_with_data(args.stream, args.fallback)
     records, failures = _execute(make_specs(args), args.out, args.jobs)
     if records:
         page = args.out / "report.html"
         write_report([record.directory for record in records], page)
-        print(f"report: {page}")
+        show(f"report: {page}")
     return _exit_code(failures, args.debug)
 
 
@@ -75,7 +75,7 @@ def _stream_with_data(stream: str, fallback: str) -> str:
             raise
         reason, more = str(error).split(";")[0], f"`dgdmn data fetch {stream}` says more"
         title = stream_info(fallback).title
-        print(f"{reason}: running on {title} instead ({more})", file=sys.stderr)
+        show(f"{reason}: running on {title} instead ({more})", error=True)
         return fallback
     return stream
 
@@ -98,8 +98,8 @@ def _execute(specs: Sequence[RunSpec], out: Path, jobs: int) -> Outcome:
 
 def _exit_code(failures: Sequence[Failure], debug: bool) -> int:
     for failure in failures:
-        trace = failure.trace if debug else ""
-        sys.stderr.write(f"dgdmn: {failure.run} failed: {failure.message}\n{trace}")
+        trace = failure.trace.splitlines() if debug else ()
+        show(f"dgdmn: {failure.run} failed: {failure.message}", *trace, error=True)
     return 0 if not failures else 2 if all(failure.usage for failure in failures) else 1
 
 
