@@ -55,7 +55,7 @@ def test_parts_are_copies_in_order():
     assert both.first(5).x.untyped_storage().nbytes() == 25, "a view would keep the other rows"
     assert len(both.first(99)) == 7
     assert copy.deepcopy(both) is both
-    again = Exemplars.from_state(both.state())
+    again = Exemplars.from_state(both.state(), 5, 3)
     assert torch.equal(again.x, both.x)
     assert torch.equal(again.y, both.y)
 

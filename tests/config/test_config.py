@@ -60,12 +60,27 @@ def test_values_outside_the_range_are_refused_and_its_ends_are_not(name):
     below = low - 1 if whole else math.nextafter(low, -math.inf)
     assert f"at least {low:g}" in refused(name, below) or f"in [{low:g}," in refused(name, below)
     assert getattr(Config(**{name: low}), name) == low
-    if high < math.inf:
-        assert f"in [{low:g}, {high:g}]" in refused(name, math.nextafter(high, math.inf))
-        if name != "rho":  # below 1
-            assert getattr(Config(**{name: high}), name) == high
-    else:
-        assert getattr(Config(**{name: 10**9}), name) == 10**9
+    above = high + 1 if whole else math.nextafter(high, math.inf)
+    most = f"at most {high:,}" if whole else f"at most {high:g}"
+    assert (f"in [{low:g}, {high:g}]" if high <= 1 else most) in refused(name, above)
+    if name != "rho":  # below 1
+        assert getattr(Config(**{name: high}), name) == high
+
+
+def test_every_range_is_bounded_and_contains_every_preset_by_far():
+    assert all(high < math.inf for _, high in RANGES.values())
+    for name, (_, high) in RANGES.items():
+        used = [getattr(resolve(preset, stream), name) for preset in PRESETS for stream in PAPER]
+        assert max(used) <= (high if high <= 1 else high / 50)
+
+
+def test_a_message_is_short_whatever_the_value():
+    for value in ((1,) * 10**5, 10**400, "x" * 10**5):
+        assert len(refused("learner_layers", value)) < 250
+        assert len(refused("n_stm", value)) < 250
+    assert "at most 1,000 layers" in refused("learner_layers", (1,) * 1001)
+    assert "at most 1,000,000" in refused("learner_layers", (10**6 + 1,))
+    assert Config(learner_layers=(10**6,) * 1000)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -88,13 +103,13 @@ def test_values_of_the_wrong_kind_are_refused(name):
 
 def test_messages_name_the_symbol_of_the_paper():
     assert refused("kappa", 1.5) == "kappa (κ) is 1.5; it must be in [0, 1]"
-    assert refused("n_max", 0) == "n_max (N_max) is 0; it must be at least 1"
+    assert refused("n_max", 0) == "n_max (N_max) is 0; it must be at least 1 and at most 10,000,000"
     assert refused("rho", 1) == "rho (ρ) is 1.0; it must be below 1"
     assert refused("age", "young") == "age is 'young'; it must be one of seen, n_total"
     assert refused("code_buffer", 1) == "code_buffer is 1; it must be True or False"
     assert refused("prior_components", 2.5) == "prior_components is 2.5; it must be a whole number"
     assert refused("beta", math.nan) == "beta is nan; it must be a finite number"
-    assert refused("learner_layers", (24, 0)).endswith("a tuple of layer sizes, each at least 1")
+    assert "a tuple of layer sizes, each at least 1" in refused("learner_layers", (24, 0))
 
 
 def test_every_choice_is_accepted():

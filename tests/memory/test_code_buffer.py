@@ -168,7 +168,7 @@ def test_storing_returns_a_new_buffer():
     batch = Batch(torch.from_numpy(rows(2, n=5).x), torch.full((5,), 2))
     full = empty.store(vae, batch, SeedStream(0))
     assert (len(empty), len(full), full.bytes_per_sample) == (0, 5, 14)
-    assert empty.with_state(full.state()).codes.tolist() == full.codes.tolist()
+    assert empty.with_state(full.state(), 10).codes.tolist() == full.codes.tolist()
 
 
 @pytest.mark.parametrize(
@@ -178,4 +178,6 @@ def test_storing_returns_a_new_buffer():
 )
 def test_codes_that_do_not_fit_are_refused(wrong):
     with pytest.raises(ValueError, match="codes"):
-        CodeBuffer(9, 3).with_state({"codes": wrong, "labels": torch.zeros(5, dtype=torch.int64)})
+        CodeBuffer(9, 3).with_state(
+            {"codes": wrong, "labels": torch.zeros(5, dtype=torch.int64)}, 1
+        )

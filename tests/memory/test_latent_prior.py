@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_it_is_saved_and_loaded():
     mean, y = torch.randn(200, 4, generator=rng(0)), torch.arange(200) % 2
     prior = fitted(mean, torch.ones(200, 4), y, 8)
-    other = LatentPrior(8, 4).with_state(prior.state())
+    other = LatentPrior(8, 4).with_state(prior.state(), 10)
     assert torch.equal(prior.sample(30, rng(1))[0], other.sample(30, rng(1))[0])
 
 
@@ -110,7 +110,7 @@ def test_parts_that_do_not_fit_are_refused(part, wrong):
     mean = torch.randn(40, 4, generator=rng(0))
     state = fitted(mean, torch.ones(40, 4), torch.arange(40) % 2, 2).state()
     with pytest.raises(ValueError, match=part):
-        LatentPrior(2, 4).with_state({**state, part: wrong})
+        LatentPrior(2, 4).with_state({**state, part: wrong}, 10)
 
 
 def test_samples_for_labels_lie_where_their_classes_do():

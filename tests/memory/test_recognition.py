@@ -104,7 +104,7 @@ def test_density_adds_the_distance_of_a_latent_and_subtracts_the_entropy_of_gray
         "means": torch.zeros(1, 1),
         "roots": torch.ones(1, 1, 1),
     }
-    dgm.prior = dgm.prior.with_state(standard)
+    dgm.prior = dgm.prior.with_state(standard, 9)
     dgm.generator.reconstruction_loss = lambda x: torch.tensor([6.0, 5.0])
     dgm.generator.encode = lambda x: (torch.tensor([[0.0], [3.0]]), torch.ones(2, 1))
     half = 0.5 * math.log(2 * math.pi)

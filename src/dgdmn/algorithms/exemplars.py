@@ -20,7 +20,7 @@ from dgdmn.memory.generative import DeepGenerativeMemory
 from dgdmn.networks.classifier import cross_entropy
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import meta_weights
-from dgdmn.storage import State
+from dgdmn.storage import State, class_indices, whole
 
 LABEL_BYTES = 4
 """A label is kept as int32."""
@@ -62,9 +62,15 @@ class Exemplars:
         return {"x": self.x, "y": self.y}
 
     @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The rows that `state` returned."""
-        return cls(state["x"], state["y"])
+    def from_state(cls, state: State, width: int, n_classes: int) -> Self:
+        """The rows that `state` returned: of this width, of some of these classes."""
+        rows = cls(state["x"], class_indices(state["y"], n_classes))
+        n, whole_numbers = len(rows), (torch.int32, torch.int64)
+        if rows.x.dtype != torch.uint8 or rows.y.dtype not in whole_numbers or n == 0:
+            raise ValueError(f"{n} exemplars of types {rows.x.dtype} and {rows.y.dtype}")
+        if rows.x.shape != (n, width) or rows.y.shape != (n,):
+            raise ValueError(f"exemplars of shapes {rows.x.shape} and {rows.y.shape}")
+        return rows
 
 
 def join(*parts: Exemplars) -> Exemplars:
@@ -138,12 +144,15 @@ class _ReservoirNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._reservoir = None if state["rows"] is None else Exemplars.from_state(state["rows"])
-        self._seen, self._capacity = state["seen"], state["capacity"]
+        rows = state["rows"]
+        reservoir = rows and Exemplars.from_state(rows, self.width, self._outputs)
+        self._reservoir = reservoir or None
+        kept = len(self._reservoir) if self._reservoir else 0
+        self._seen, self._capacity = whole(state, "seen", kept), whole(state, "capacity", 1)
 
 
 def reservoir_rows(kept: int, new: int, seen: int, size: int, rng: torch.Generator) -> Tensor:
-    """The rows that a reservoir of that size holds after new ones came: numbers into kept, then new.
+    """The rows in a reservoir of that size after new ones were added: indices into kept, then new rows.
 
     Algorithm R (Vitter 1985): row number i takes slot j, drawn from 0 … i − 1, if the reservoir has such a
     slot, else it is dropped. Each of the `seen` + `new` rows is kept with equal probability.

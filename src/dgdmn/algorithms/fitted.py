@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dgdmn.algorithms.scaling import Scaling
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
-from dgdmn.core.errors import UsageError
+from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import join_names
@@ -94,6 +94,10 @@ class FittedState:
     def class_probabilities(self, outputs: NDArray[Any]) -> NDArray[np.float64]:
         """Outputs as probabilities of the sorted classes; units without a label are dropped."""
         known = outputs.astype(np.float64)[:, self.sorted_labels()[1]]
+        if not np.isfinite(known).all():
+            raise DgdmnError(
+                "the answers are not finite numbers: the weights are too large or damaged"
+            )
         total = known.sum(axis=1, keepdims=True)
         return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
 

@@ -22,7 +22,7 @@ from dgdmn.networks.classifier import cross_entropy
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.optimizer import RMSProp
 from dgdmn.networks.train import Gradients
-from dgdmn.storage import State
+from dgdmn.storage import State, typed, whole
 
 _RIDGE = 1e-6
 
@@ -97,14 +97,17 @@ class _EpisodicNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._tasks = {kept["task"]: Exemplars.from_state(kept) for kept in state["rows"]}
-        self._capacity = state["capacity"]
+        self._tasks = {
+            typed(kept, "task", str): Exemplars.from_state(kept, self.width, self._outputs)
+            for kept in state["rows"]
+        }
+        self._capacity = whole(state, "capacity", 1)
 
 
 def project(g: Tensor, G: Tensor, margin: float) -> Tensor:
     """The gradient near g without a negative product with any row of G, shape (t, p).
 
-    That is g itself where it has none; else g̃ = Gᵀv + g by the dual program of section 3. Without a margin γ
+    Returns g if it has none, otherwise g̃ = Gᵀv + g by the dual program of section 3. Without a margin γ
     it is the nearest such gradient; with one it moves further towards every task.
 
         min_v ½ vᵀGGᵀv + gᵀGᵀv,  v ≥ γ     =     min_u ½ ‖Gᵀ(u + γ) + g‖²,  u ≥ 0

@@ -17,7 +17,7 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.train import map_batches
-from dgdmn.storage import State
+from dgdmn.storage import State, whole
 
 
 @final
@@ -115,8 +115,11 @@ class _NearestMeanNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._classes = {int(kept["y"][0]): Exemplars.from_state(kept) for kept in state["rows"]}
-        self._capacity = state["capacity"]
+        kept = [Exemplars.from_state(rows, self.width, self._outputs) for rows in state["rows"]]
+        if any(bool((rows.y != rows.y[0]).any()) for rows in kept):
+            raise ValueError("the exemplars of one class have several labels")
+        self._classes = {int(rows.y[0]): rows for rows in kept}
+        self._capacity = whole(state, "capacity", 1)
 
 
 def herding(features: Tensor, m: int) -> Tensor:

@@ -1,9 +1,11 @@
 """One network: NN, DropNN, PPR and Joint, and the memory that all network methods build on."""
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -17,7 +19,7 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.protocols import CustomizableLearner, Learner
 from dgdmn.networks.runtime import as_tensor, as_tensors, copy_tensor
-from dgdmn.storage import State, map_arrays, to_numpy
+from dgdmn.storage import State, class_indices, map_arrays, to_numpy, typed
 
 
 @final
@@ -52,6 +54,7 @@ class Network:
         self, factory: NetworkFactory, n_classes: int, rng: SeedStream, *, dropout: float = 0.0
     ) -> None:
         self.config, self.device = factory.config, factory.device
+        self.width = math.prod(factory.shape)
         self.learner = factory.learner("ltm", n_classes, rng.next(), dropout=dropout)
         self._outputs = self._n_classes = n_classes
 
@@ -68,7 +71,7 @@ class Network:
         self.learner.fit(new, ctx.rng.next(), ctx.callback)
 
     def sleep(self, ctx: Context) -> None:
-        """Nothing is held for a short term."""
+        """Do nothing: there is no short-term memory."""
 
     def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
         """The network's answer; the task's name is not used."""
@@ -145,7 +148,7 @@ class _RehearsingNetwork(Network):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._trained = state["trained"]
+        self._trained = typed(state, "trained", bool)
 
 
 @final
@@ -183,7 +186,7 @@ class _AllRows:
         self.learner.fit(rows, ctx.rng.next(), ctx.callback)
 
     def sleep(self, ctx: Context) -> None:
-        """Nothing is held for a short term."""
+        """Do nothing: there is no short-term memory."""
 
     def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
         """The network's answer."""
@@ -198,8 +201,13 @@ class _AllRows:
 
     def load_state(self, state: State) -> None:
         self._rows = tuple(
-            Batch(to_numpy(rows["x"]), to_numpy(rows["y"])) for rows in state["rows"]
+            Batch(to_numpy(rows["x"]), class_indices(to_numpy(rows["y"]), self._n_classes))
+            for rows in state["rows"]
         )
+        width = math.prod(self._factory.shape)
+        for x, y in ((rows.x, rows.y) for rows in self._rows):
+            if (x.dtype, y.dtype) != (np.float32, np.int64) or x.shape != (*y.shape, width):
+                raise ValueError(f"rows are {x.dtype} of {x.shape}, their labels {y.dtype}")
         weights = map_arrays(
             state["learner"], lambda array: copy_tensor(array, self._factory.device)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -13,12 +15,14 @@ import numpy as np
 from dgdmn import __version__
 from dgdmn.algorithms.fitted import FittedState, check_labels
 from dgdmn.algorithms.scaling import Scaling
-from dgdmn.config import Config, to_dict
+from dgdmn.config import Config, override, to_dict
 from dgdmn.config.registry import ALGORITHMS, algorithm_info, load_target
 from dgdmn.core.errors import DgdmnError, UsageError
-from dgdmn.core.files import directory_lock
+from dgdmn.core.files import directory_lock, os_errors
 from dgdmn.core.rng import SeedStream
+from dgdmn.core.text import printable, shorten
 from dgdmn.storage import State, arrays_in, check_place, read, read_about, to_numpy, write
+from dgdmn.storage.checks import typed, whole
 
 if TYPE_CHECKING:
     from dgdmn.algorithms.estimator import ContinualClassifier
@@ -29,8 +33,11 @@ _LOCAL = ("callback", "device", "threads")
 """Parameters of the process that uses a memory; they are not saved."""
 SAVE_TIMEOUT = 60.0
 """Seconds to wait for another saver."""
-MAX_LAYERS = 1000
-"""Each layer costs time and memory before its weights are found missing."""
+MAX_FEATURES = 10**9
+"""Most values of one input."""
+MAX_TRIED = 10**8
+"""Larger activations are not tried out: whoever predicts with them has to bring inputs of that size."""
+MAX_SEED = 2**64 - 1
 
 
 def save(model: ContinualClassifier, path: Path, notes: Mapping[str, Any] | None = None) -> None:
@@ -39,6 +46,7 @@ def save(model: ContinualClassifier, path: Path, notes: Mapping[str, Any] | None
     Savers to the same place wait for each other; the last complete save wins.
     """
     about, state = describe(model)
+    path = _real(path)
     check_place(path)
     with directory_lock(path, wait=SAVE_TIMEOUT):
         write(path, about if notes is None else {**about, "notes": notes}, state)
@@ -53,20 +61,21 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
     from dgdmn.networks.runtime import check_device
 
     check_device(device)
-    about, state = read(Path(path))
+    about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
         return _try_out(restore_model(about, state, device=device, **own))
-    except UsageError:
-        raise
     except Exception as error:  # any failure here is the fault of the files
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        if isinstance(error, UsageError) and own.keys() - {*_LOCAL}:  # or of the user's own parts
+            raise
+        name = "" if isinstance(error, DgdmnError | ValueError) else f"{type(error).__name__}: "
+        reason = printable(shorten(f"{name}{error}".partition("\n")[0], 300))
         raise DgdmnError(f"{path} is not a memory that can be loaded ({reason})") from error
 
 
 def read_notes(path: Path) -> Any:
     """The notes saved beside a memory; None where there are none."""
-    return read_about(path).get("notes")
+    return read_about(_real(path)).get("notes")
 
 
 def algorithm_name(kind: type) -> str:
@@ -78,6 +87,7 @@ def algorithm_name(kind: type) -> str:
 def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     """A fitted estimator as plain values and a state."""
     fitted, parameters = model.fitted_, model.get_params(deep=False)
+    _check_parameters(parameters)
     saved = {key: value for key, value in parameters.items() if key not in (*_OWN, *_LOCAL)}
     about = {
         "dgdmn": __version__,
@@ -111,63 +121,79 @@ def restore_model(
     about: dict[str, Any], state: State, *, device: str, **own: Any
 ) -> ContinualClassifier:
     """The estimator that `describe` described."""
-    from dgdmn.networks.layers import meta_weights
-
     kind = own.pop("algorithm", None) or _registered_class(about["algorithm"])
     parameters = {key: _from_json(key, value) for key, value in about["parameters"].items()}
+    _check_parameters(parameters)
     local = {"threads": None, "callback": None, "device": device, **own}
     model: ContinualClassifier = kind(**parameters, **local)
-    saved, scaling = about["fitted"], state.pop("scaling")
-    labels, outputs = list(saved["labels"]), int(saved["outputs"])
+    fitted = _restore_fitted(about, state, model)
+    model.n_features_in_ = fitted.shape[0]
+    if names := typed(about, "feature_names", list):
+        if len(names) != fitted.shape[0] or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{len(names)} feature names and {fitted.shape[0]} features")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model._commit(fitted)
+
+
+def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> FittedState:
+    from dgdmn.networks.layers import meta_weights
+
+    saved, state = about["fitted"], dict(state)
+    labels, shape = typed(saved, "labels", list), _restore_shape(saved, about["features"])
     largest = max(array.size for _, array in arrays_in(state))
-    if not 0 < len(labels) <= outputs <= largest:
-        raise ValueError(f"{len(labels)} labels and {outputs} outputs")
+    outputs = whole(saved, "outputs", max(1, len(labels)), largest)
+    if not labels:
+        raise ValueError("there are no labels")
     check_labels(labels)
     for path, array in arrays_in(state):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{path} has values that are not finite")
-    shape = tuple(int(size) for size in saved["shape"])
-    if about["features"] != shape[0]:
-        raise ValueError(f"{about['features']} features and inputs of shape {shape}")
     _check_widths(state, outputs)
     config = _from_json("preset", about["config"])
+    scaling = _restore_scaling(state.pop("scaling"), shape, typed(saved, "given_range", bool))
+    rng = SeedStream(*(whole(saved["rng"], key, 0, MAX_SEED) for key in ("entropy", "used")))
     with meta_weights():
         memory = model._new_memory(model._factory(config, shape), outputs, SeedStream(0))
         memory.load_state(state)
-    model.n_features_in_ = int(about["features"])
-    if about["feature_names"]:
-        names = [str(name) for name in about["feature_names"]]
-        model.feature_names_in_ = np.array(names, dtype=object)
-    low, high = (np.asarray(to_numpy(scaling[key]), np.float64) for key in ("low", "high"))
-    return model._commit(
-        FittedState(
-            memory,
-            labels,
-            Scaling(low, high, given=bool(saved["given_range"])),
-            SeedStream(**saved["rng"]),
-            shape,
-            bool(saved["closed"]),
-            outputs,
-            config,
-            bool(saved["warned"]),
-        )
-    )
+    closed, warned = typed(saved, "closed", bool), typed(saved, "warned", bool)
+    return FittedState(memory, labels, scaling, rng, shape, closed, outputs, config, warned)
+
+
+def _restore_shape(saved: State, features: Any) -> tuple[int, ...]:
+    sizes = dict(enumerate(typed(saved, "shape", list)[:4]))
+    shape = tuple(whole({"size": size}, "size", 1, MAX_FEATURES) for size in sizes.values())
+    if not 1 <= len(shape) <= 3 or math.prod(shape) > MAX_FEATURES or shape[0] != features:
+        raise ValueError(f"{shorten(repr(features))} features and inputs of shape {shape}")
+    return shape
+
+
+def _restore_scaling(state: State, shape: tuple[int, ...], given: bool) -> Scaling:
+    low, high = (np.asarray(to_numpy(state[key]), np.float64) for key in ("low", "high"))
+    np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+    if (low > high).any():
+        raise ValueError("a low end of the range of values is above its high end")
+    return Scaling(low, high, given=given)
 
 
 def _registered_class(name: Any) -> Any:
     """Only registered classes are imported: a saved file must not choose what code runs."""
-    if ":" in str(name):
-        raise UsageError(f"algorithm {name} is not registered; pass load(path, algorithm=Class)")
-    return load_target(algorithm_info(str(name)).target)
+    if not isinstance(name, str) or ":" in name:
+        raise UsageError(f"algorithm {shorten(repr(name))} is not registered")
+    return load_target(algorithm_info(name).target)
 
 
 def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:
     for key in own.keys() - {*_OWN, *_LOCAL, "algorithm"}:
         raise UsageError(f"load takes no {key}; a memory keeps what it was made with")
+    name = about.get("algorithm")
+    if isinstance(name, str) and ":" in name and own.get("algorithm") is None:
+        shown = printable(shorten(name, 200))
+        raise UsageError(f"algorithm {shown} is not registered; pass load(path, algorithm=Class)")
     described = about.get("own")
     for key, what in described.items() if isinstance(described, dict) else ():
         if own.get(key) is None:
-            raise UsageError(f"{path} was made with its own {key}, {what}; use load(path, {key}=…)")
+            shown = printable(shorten(f"{key}, {what}", 200))
+            raise UsageError(f"{path} was made with its own {shown}; use load(path, {key}=…)")
 
 
 def _check_widths(state: Any, outputs: int) -> None:
@@ -181,13 +207,32 @@ def _check_widths(state: Any, outputs: int) -> None:
         _check_widths(child, outputs)
 
 
+def _check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Refuse hyper-parameters that the next `fit` would refuse."""
+    known = vars(Config())
+    override(Config(), {key: value for key, value in parameters.items() if key in known})
+
+
 def _try_out(model: ContinualClassifier) -> ContinualClassifier:
-    """Predict once, so that errors of a manifest come up now and not later."""
+    """Predict with every memory once, so that errors of a file come up now and not later."""
     fitted = model.fitted_
-    lowest = np.broadcast_to(fitted.scaling.low, fitted.shape)[None]
-    outputs = fitted.memory.predict_proba(model._scale(fitted, lowest), None)
-    model._most_likely(fitted.class_probabilities(outputs))
+    awake: tuple[str, ...] = getattr(model, "awake_tasks", tuple)()
+    options = to_dict(fitted.config).items()
+    kernels = itertools.chain(*(value for key, value in options if key.endswith("_convolutions")))
+    if math.prod(fitted.shape) * max((1, *kernels)) > MAX_TRIED:
+        return model
+    ends = (np.broadcast_to(end, fitted.shape) for end in (fitted.scaling.low, fitted.scaling.high))
+    inputs = model._scale(fitted, np.stack(list(ends)))
+    for task in (None, "", *awake) if awake else (None,):
+        outputs = fitted.memory.predict_proba(inputs, task)
+        model._most_likely(fitted.class_probabilities(outputs))
     return model
+
+
+def _real(path: Path) -> Path:
+    """Where a path that a user names leads; inside, storage follows no link."""
+    with os_errors("read", path):
+        return path.resolve() if path.is_symlink() else path
 
 
 def _to_json(value: Any) -> Any:
@@ -205,9 +250,6 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(key: str, value: Any) -> Any:
-    layers = key.endswith(("_layers", "_convolutions"))
-    if isinstance(value, list) and layers and len(value) > MAX_LAYERS:
-        raise ValueError(f"{key} has {len(value)} entries")
     if key == "preset" and isinstance(value, dict):
         return Config(**{name: _from_json(name, item) for name, item in value.items()})
     return tuple(_from_json(key, item) for item in value) if isinstance(value, list) else value

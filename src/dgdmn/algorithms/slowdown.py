@@ -1,4 +1,4 @@
-"""Slowdown methods: EWC, SI and LwF keep what earlier tasks need by changing it less."""
+"""Slowdown methods: EWC, SI and LwF limit changes to what earlier tasks use."""
 
 from dataclasses import dataclass
 from typing import final
@@ -17,7 +17,7 @@ from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.fisher import diagonal_fisher, pad_to
 from dgdmn.networks.optimizer import RMSProp
 from dgdmn.networks.train import Gradients, map_batches
-from dgdmn.storage import State
+from dgdmn.storage import State, class_indices, typed
 
 
 @final
@@ -86,7 +86,8 @@ class _ElasticNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._fisher, self._anchor = list(state["fisher"]), list(state["anchor"])
+        self._fisher = pad_to(state["fisher"], [torch.zeros_like(theta) for theta in self._theta()])
+        self._anchor = pad_to(state["anchor"], self._theta())
 
 
 @final
@@ -155,7 +156,7 @@ class _SynapticNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._importance = list(state["importance"])
+        self._importance = pad_to(state["importance"], self._zeros())
 
 
 @final
@@ -211,4 +212,4 @@ class _DistillingNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._met = list(state["met"])
+        self._met = class_indices(typed(state, "met", list), self._outputs)

@@ -1,7 +1,6 @@
 """Config: every hyper-parameter, what it means, its range and where its value comes from."""
 
 import dataclasses
-import math
 import sys
 from dataclasses import dataclass, fields
 from functools import cache
@@ -9,9 +8,15 @@ from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from dgdmn.core.errors import UsageError
+from dgdmn.core.text import shorten
+
+MAX_NUMBER = 1e30
+"""Largest real number: its products with weights still fit float32."""
+MAX_LAYERS, MAX_UNITS = 1_000, 1_000_000
+"""Most layers of a network, and the largest layer."""
 
 
-def option(default: Any, low: float = 0, high: float = math.inf, symbol: str = "") -> Any:
+def option(default: Any, low: float = 0, high: float = MAX_NUMBER, symbol: str = "") -> Any:
     """A numeric field with its allowed range and its symbol in the paper."""
     return dataclasses.field(default=default, metadata={"range": (low, high), "symbol": symbol})
 
@@ -20,9 +25,9 @@ def option(default: Any, low: float = 0, high: float = math.inf, symbol: str = "
 class Config:
     """Every number a memory is built and trained with. Defaults are the paper's for Digits."""
 
-    n_stm: int = option(2, low=1, symbol="n_STM")
+    n_stm: int = option(2, low=1, high=10_000, symbol="n_STM")
     """n_STM: number of short-term task memories, so also tasks between two sleeps (appendix B)."""
-    n_max: int = option(60_000, low=1, symbol="N_max")
+    n_max: int = option(60_000, low=1, high=10_000_000, symbol="N_max")
     """N_max: most samples one replay trains on (the dataset's size, appendix B)."""
     kappa: float = option(0.0, high=1, symbol="κ")
     """κ: least share of N_max for new samples ("small, so that it does not come into play", appendix B)."""
@@ -38,20 +43,20 @@ class Config:
     """A memory is recognized by its reconstruction loss (appendix A), or also by the latent density (ours)."""
     recognize_per: Literal["batch", "sample"] = "batch"
     """Without a task name, judge the whole `batch` as one task (appendix A) or each `sample` alone."""
-    recog_trainings: int = option(2, low=1)
+    recog_trainings: int = option(2, low=1, high=1_000)
     """DGDMN-recog: most trainings of a generator until its loss is below γ (appendix A; the bound is ours)."""
 
     learner_layers: tuple[int, ...] = (24, 24)
     """Hidden dense units of the learner L (appendix B)."""
     learner_convolutions: tuple[int, ...] = ()
     """Kernels of the learner's 3 × 3 convolutions, each with 2 × 2 max-pooling (appendix B)."""
-    n_classes: int = option(0)
+    n_classes: int = option(0, high=1_000_000)
     """Output units, fixed from the start as in appendix B; 0: the output layer grows."""
     generator_layers: tuple[int, ...] = (400, 200)
     """Hidden dense units of the encoder, mirrored in the decoder (two layers in appendix B; sizes ours)."""
     generator_convolutions: tuple[int, ...] = ()
     """Kernels of the encoder's strided 4 × 4 convolutions, mirrored in the decoder (sizes ours)."""
-    latent_dim: int = option(32, low=1)
+    latent_dim: int = option(32, low=1, high=100_000)
     """Size of the latent variable z of the long-term memory (appendix B)."""
     sttm_learner_layers: tuple[int, ...] = (16, 16)
     """Hidden dense units of a task memory's learner: "smaller for speed" (appendix B; sizes ours)."""
@@ -61,20 +66,20 @@ class Config:
     """Hidden dense units of a task memory's encoder: "kept smaller" (appendix B; sizes ours)."""
     sttm_generator_convolutions: tuple[int, ...] = ()
     """Convolutions of a task memory's encoder (sizes ours)."""
-    sttm_latent_dim: int = option(16, low=1)
+    sttm_latent_dim: int = option(16, low=1, high=100_000)
     """Latent size of a task memory (ours)."""
 
-    generator_epochs: int = option(25, low=1)
+    generator_epochs: int = option(25, low=1, high=1_000_000)
     """Epochs of a generator, "regardless of the task or dataset" (appendix B)."""
-    learner_epochs: int = option(6, low=1)
+    learner_epochs: int = option(6, low=1, high=1_000_000)
     """Epochs of a classifier "when trained sequentially over tasks" (appendix B)."""
-    joint_epochs: int = option(20, low=1)
+    joint_epochs: int = option(20, low=1, high=1_000_000)
     """Epochs of a classifier "when trained jointly" (appendix B)."""
-    min_steps: int = option(0)
+    min_steps: int = option(0, high=100_000_000)
     """Least optimizer steps of a training; small data gets more epochs (not in the paper)."""
-    sttm_min_steps: int = option(0)
+    sttm_min_steps: int = option(0, high=100_000_000)
     """Least optimizer steps of a task memory's generator, because its blur is passed on (ours)."""
-    batch_size: int = option(128, low=1)
+    batch_size: int = option(128, low=1, high=10_000_000)
     """Samples in a mini-batch (appendix B)."""
     learning_rate: float = option(0.001, low=1e-12)
     """RMSProp's step size (appendix B)."""
@@ -99,7 +104,7 @@ class Config:
 
     code_buffer: bool = False
     """Keep the latent codes of a task's samples until the next sleep and decode them there (ours)."""
-    prior_components: int = option(0)
+    prior_components: int = option(0, high=1_000_000)
     """Gaussians over the long-term memory's latents, at least one for each class; 0: N(0, I) (ours)."""
     resample_dreams: bool = False
     """With latent_noise and a prior: draw new dreams at each visit of the learner (ours)."""
@@ -110,7 +115,7 @@ class Config:
 
     dropout: float = option(0.2, high=0.99)
     """DropNN: share of units dropped after each hidden layer (appendix B)."""
-    ppr_memory: int = option(18_000)
+    ppr_memory: int = option(18_000, high=10_000_000)
     """PPR: samples trained on, new and random; 0: three times the new ones (appendix B)."""
     ewc_coefficient: float = option(100.0, symbol="λ")
     """EWC: λ, weight of the Fisher penalty (appendix B)."""
@@ -124,12 +129,12 @@ class Config:
     """LwF: distillation temperature T (Li & Hoiem 2017)."""
     gem_margin: float = option(0.5, symbol="γ")
     """GEM: γ, margin of the gradient projection (Lopez-Paz 2017)."""
-    exemplars: int = option(0)
+    exemplars: int = option(0, high=100_000_000)
     """GEM, iCaRL, ER: training rows kept; 0: as many as fit the bytes of DGDMN's memory (ours)."""
 
     tdigits_classes: Literal[40, 10] = 40
     """TDigits with 40 classes, one per transformed digit, or 10, as the paper's curves suggest (ours)."""
-    samples_per_task: int = option(0)
+    samples_per_task: int = option(0, high=100_000_000)
     """Rows of each task used to train and at most as many to test, drawn by the seed; 0: all."""
 
     def __post_init__(self) -> None:
@@ -164,29 +169,39 @@ def _plain(value: Any, kind: Any) -> Any:
 def _check_kind(name: str, value: Any, kind: Any) -> None:
     if kind is bool:
         if not isinstance(value, bool):
-            raise UsageError(f"{name} is {value!r}; it must be True or False")
+            raise UsageError(f"{name} is {shorten(repr(value))}; it must be True or False")
     elif kind is int:
         if not isinstance(value, Integral) or isinstance(value, bool):
-            raise UsageError(f"{name} is {value!r}; it must be a whole number")
+            raise UsageError(f"{name} is {shorten(repr(value))}; it must be a whole number")
     elif kind is float:
         number = isinstance(value, Real) and not isinstance(value, bool)
         if not (number and abs(value) <= sys.float_info.max):
-            raise UsageError(f"{name} is {value!r}; it must be a finite number")
+            raise UsageError(f"{name} is {shorten(repr(value))}; it must be a finite number")
     elif get_origin(kind) is Literal:
         allowed = get_args(kind)
         if value not in allowed:
             raise UsageError(
-                f"{name} is {value!r}; it must be one of {', '.join(map(str, allowed))}"
+                f"{name} is {shorten(repr(value))}; it must be one of {', '.join(map(str, allowed))}"
             )
-    elif not isinstance(value, tuple) or not all(
-        isinstance(units, Integral) and not isinstance(units, bool) and int(units) >= 1
-        for units in value
+    elif (
+        not isinstance(value, tuple)
+        or len(value) > MAX_LAYERS
+        or not all(
+            isinstance(units, Integral)
+            and not isinstance(units, bool)
+            and 1 <= int(units) <= MAX_UNITS
+            for units in value
+        )
     ):
-        raise UsageError(f"{name} is {value!r}; it must be a tuple of layer sizes, each at least 1")
+        raise UsageError(
+            f"{name} is {shorten(repr(value))}; it must be a tuple of layer sizes, each at least 1 and at most "
+            f"{MAX_UNITS:,}, and of at most {MAX_LAYERS:,} layers"
+        )
 
 
 def _check_range(name: str, value: float, low: float, high: float, symbol: str) -> None:
     if not low <= value <= high:
         named = f"{name} ({symbol})" if symbol else name
-        allowed = f"in [{low:g}, {high:g}]" if high < math.inf else f"at least {low:g}"
-        raise UsageError(f"{named} is {value}; it must be {allowed}")
+        most = f"{high:,}" if isinstance(high, int) else f"{high:g}"
+        allowed = f"in [{low:g}, {high:g}]" if high <= 1 else f"at least {low:g} and at most {most}"
+        raise UsageError(f"{named} is {shorten(repr(value))}; it must be {allowed}")

@@ -10,7 +10,7 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.latent_prior import check_arrays
 from dgdmn.networks.protocols import LatentGenerator
-from dgdmn.storage import State, bytes_in
+from dgdmn.storage import State, bytes_in, class_indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,9 @@ class CodeBuffer:
         codes = self.codes if len(self) else self.codes.reshape(0, self.latent_dim)
         return {"codes": codes, "labels": self.labels}
 
-    def with_state(self, state: State) -> Self:
-        n = len(state["labels"])
+    def with_state(self, state: State, n_classes: int) -> Self:
+        n = len(class_indices(state["labels"], n_classes))
+        if n > self.capacity:
+            raise ValueError(f"{n} codes; at most {self.capacity} are kept")
         shapes = {"codes": (n, self.latent_dim), "labels": (n,)}
         return replace(self, **check_arrays(self, state, shapes))

@@ -11,7 +11,7 @@ from dgdmn.memory.protocols import Array, GenerativeMemory, MemoryFactory
 from dgdmn.memory.recognition import Recognized, known_by, predict_by, recognize
 from dgdmn.memory.short_term import ShortTermMemory
 from dgdmn.memory.task_log import new_task_name
-from dgdmn.storage import State
+from dgdmn.storage import State, typed, whole
 
 
 class DualMemory:
@@ -87,13 +87,13 @@ class DualMemory:
 
         Every task memory counts with the largest buffer that one ever had.
         """
-        task_memories = [held.memory for held in self.stm.awake]
-        missing = max(0, self.config.n_stm - len(task_memories))
+        awake = [held.memory for held in self.stm.awake]
+        missing = max(0, self.config.n_stm - len(awake))
+        at_capacity = sum(memory.nbytes(at_capacity=True) for memory in (self.ltm, *awake))
         if missing:
             fresh = self._make_memory("stm", self.n_classes, SeedStream(0))
-            task_memories += [fresh] * missing
-        at_capacity = sum(memory.nbytes(at_capacity=True) for memory in (self.ltm, *task_memories))
-        return at_capacity + len(task_memories) * self.stm.largest_buffer
+            at_capacity += missing * fresh.nbytes(at_capacity=True)
+        return at_capacity + (len(awake) + missing) * self.stm.largest_buffer
 
     def grow(self, n_classes: int) -> None:
         self.n_classes = n_classes
@@ -106,6 +106,8 @@ class DualMemory:
         return {"stm": self.stm.state(), "ltm": self.ltm.state(), **buffer}
 
     def load_state(self, state: State) -> None:
+        if len(typed(state, "stm", list)) > self.config.n_stm:
+            raise ValueError(f"{len(state['stm'])} task memories; n_stm is {self.config.n_stm}")
         self.stm.load_state(state["stm"], self.n_classes)
         self.ltm.load_state(state["ltm"])
-        self.stm.largest_buffer = state.get("largest_buffer", 0)
+        self.stm.largest_buffer = whole({"largest_buffer": 0, **state}, "largest_buffer")

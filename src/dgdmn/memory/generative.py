@@ -23,7 +23,8 @@ from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.protocols import CustomizableLearner, LatentGenerator, Reconstructs, Role
 from dgdmn.networks.runtime import as_tensor, as_tensors, copy_tensor
 from dgdmn.networks.train import map_batches
-from dgdmn.storage import State, bytes_in, map_arrays, to_numpy
+from dgdmn.storage import State, bytes_in, map_arrays, to_numpy, whole
+from dgdmn.storage.checks import MAX_COUNT
 
 COUNTS = ("age", "n_seen", "n_classes", "outputs")
 """Attributes saved as numbers."""
@@ -257,16 +258,20 @@ class DeepGenerativeMemory:
 
     def load_state(self, state: State) -> None:
         state = map_arrays(state, lambda array: copy_tensor(array, self.factory.device))
-        if state["outputs"] != self.outputs:
-            self.learner = self.factory.learner(self.role, state["outputs"], SeedStream(0).next())
+        n_classes = whole(state, "n_classes", self.n_classes, self.n_classes)
+        outputs = whole(state, "outputs", 1, n_classes)
+        age = whole(state, "age")
+        n_seen = whole(state, "n_seen", 0, age if self.config.age == "seen" else MAX_COUNT)
+        if outputs != self.outputs:
+            self.learner = self.factory.learner(self.role, outputs, SeedStream(0).next())
         self.generator.load_state_dict(state["generator"])
         self.learner.load_state_dict(state["learner"])
         if self.prior is not None:
-            self.prior = self.prior.with_state(state["prior"])
+            self.prior = self.prior.with_state(state["prior"], n_classes)
         if self.codes is not None:
-            self.codes = self.codes.with_state(state["codes"])
-        self.tasks = TaskLog.from_state(state["tasks"])
-        vars(self).update({name: state[name] for name in COUNTS})
+            self.codes = self.codes.with_state(state["codes"], n_classes)
+        self.tasks = TaskLog.from_state(state["tasks"], n_classes)
+        self.age, self.n_seen, self.outputs = age, n_seen, outputs
 
     @property
     def _latent_generator(self) -> LatentGenerator:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dgdmn.storage import State
+from dgdmn.storage import State, class_indices
 
 KMEANS_ROUNDS = 15
 """Rounds of k-means; the assignment hardly changes after these."""
@@ -16,6 +16,9 @@ MIN_SAMPLES_PER_COMPONENT = 20
 """Fewer samples do not determine a covariance."""
 MIN_VARIANCE = 1e-4
 """Added to every covariance, so that it has a Cholesky factor."""
+MIN_ROOT = 1e-12
+"""Smallest diagonal value of a Cholesky factor that is loaded; a fitted one is far larger."""
+_RIGHT = {"labels": "sorted", "weights": "in (0, 1]", "roots": "Cholesky factors"}
 ROWS_PER_BLOCK = 64
 """Latents scored at once; this many fit into a cache."""
 
@@ -113,10 +116,21 @@ class LatentPrior:
         means, roots = self.means.reshape(-1, d), self.roots.reshape(-1, d, d)
         return {"labels": self.labels, "weights": self.weights, "means": means, "roots": roots}
 
-    def with_state(self, state: State) -> Self:
-        n, d = len(state["labels"]), self.latent_dim
+    def with_state(self, state: State, n_classes: int) -> Self:
+        """The prior that `state` described, of some of these classes."""
+        n, d = len(class_indices(state["labels"], n_classes)), self.latent_dim
         shapes = {"labels": (n,), "weights": (n,), "means": (n, d), "roots": (n, d, d)}
-        return replace(self, **check_arrays(self, state, shapes))
+        prior = replace(self, **check_arrays(self, state, shapes))
+        roots = prior.roots
+        wrong = {
+            "labels": prior.labels.diff() < 0,
+            "weights": (prior.weights <= 0) | (prior.weights > 1),
+            "roots": (roots.diagonal(dim1=1, dim2=2) < MIN_ROOT) | (roots.triu(1) != 0).any(),
+        }
+        for name, found in wrong.items():
+            if found.any():
+                raise ValueError(f"{name} of the latent prior are not {_RIGHT[name]}")
+        return prior
 
 
 def check_arrays(part: Any, state: State, shapes: dict[str, tuple[int, ...]]) -> State:

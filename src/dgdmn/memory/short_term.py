@@ -6,9 +6,10 @@ from typing import NamedTuple
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
+from dgdmn.core.text import shorten
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory
 from dgdmn.memory.task_log import TaskInfo
-from dgdmn.storage import State
+from dgdmn.storage import State, typed
 
 
 class TaskMemory(NamedTuple):
@@ -55,8 +56,16 @@ class ShortTermMemory:
         return [{"task": held.task, **held.memory.state()} for held in self.awake]
 
     def load_state(self, state: list[State], n_classes: int) -> None:
-        self.awake = ()
+        awake: dict[str, GenerativeMemory] = {}
         for held in state:
-            memory = self._make_memory("stm", n_classes, SeedStream(0))
+            memory, task = (
+                self._make_memory("stm", n_classes, SeedStream(0)),
+                typed(held, "task", str),
+            )
             memory.load_state({key: value for key, value in held.items() if key != "task"})
-            self.awake += (TaskMemory(held["task"], memory),)
+            if task not in memory.tasks or task in awake:
+                raise ValueError(
+                    f"task {shorten(repr(task))} is in two task memories, or not in its own"
+                )
+            awake[task] = memory
+        self.awake = tuple(TaskMemory(*one) for one in awake.items())

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Self
 
+from dgdmn.storage import class_indices, typed, whole
+from dgdmn.storage.checks import MAX_COUNT
+
 
 @dataclass(frozen=True)
 class TaskInfo:
@@ -37,10 +40,15 @@ class TaskLog(dict[str, TaskInfo]):
         ]
 
     @classmethod
-    def from_state(cls, state: list[dict[str, Any]]) -> Self:
-        return cls(
-            {one["task"]: TaskInfo(one["times"], frozenset(one["classes"])) for one in state}
-        )
+    def from_state(cls, state: list[dict[str, Any]], n_classes: int = MAX_COUNT) -> Self:
+        """The log that `state` described, of tasks with some of these classes."""
+        tasks = cls()
+        for one in state:
+            classes = class_indices(typed(one, "classes", list), n_classes)
+            tasks[typed(one, "task", str)] = TaskInfo(whole(one, "times", 1), frozenset(classes))
+        if len(tasks) < len(state):
+            raise ValueError("two tasks have the same name")
+        return tasks
 
 
 def new_task_name(taken: Set[str]) -> str:

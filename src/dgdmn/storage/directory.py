@@ -4,8 +4,11 @@ What is read is not trusted: names, sizes and checksums are checked before bytes
 is unpickled.
 """
 
+import errno
 import hashlib
 import json
+import math
+import os
 import re
 import stat
 from collections.abc import Mapping
@@ -21,18 +24,26 @@ from safetensors.numpy import save as bytes_from_arrays
 
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import LOCK, json_bytes, os_errors, write_atomic
+from dgdmn.core.text import printable, shorten
 from dgdmn.storage.tree import State, arrays_in, map_arrays, to_numpy
 
 FORMAT = 2
 MANIFEST = "manifest.json"
-MAX_MANIFEST_BYTES = 64 << 20
+MAX_MANIFEST_BYTES = 16 << 20
+ATTEMPTS = 20
+"""How often `read` starts again because a saver replaced what it was reading."""
 _UNFIT = (KeyError, TypeError, ValueError, AttributeError)  # what parsing wrong content may raise
 _ARRAY_FILE = re.compile(r"[0-9a-f]{64}\.safetensors")
+_TEMPORARY = re.compile(r"\.(manifest\.json|[0-9a-f]{64}\.safetensors)(\.[0-9a-f]{16})?\.tmp")
 
 
 def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
-    """Save a state and what is known about it; an older memory there is replaced."""
+    """Save a state and what is known about it; an older memory there is replaced.
+
+    Nothing outside of the directory is written or removed: links are replaced, a linked directory is refused.
+    """
     check_place(directory)
+    _refuse_link(directory)
     groups: dict[str, dict[str, NDArray[Any]]] = {}
     for path, array in arrays_in(state):
         group = groups.setdefault(_group(path), {})
@@ -47,16 +58,21 @@ def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
         name = f"{hashlib.sha256(content).hexdigest()}.safetensors"
         home.update(dict.fromkeys(arrays, name))
         files[name] = len(content)
-        file = directory / name
-        if file.is_symlink() or not file.is_file() or file.read_bytes() != content:
-            write_atomic(file, content)
+        if not _holds(directory / name, content):
+            write_atomic(directory / name, content)
     places = ({"$array": path, "file": home[path]} for path, _ in arrays_in(state))
     tree = map_arrays(state, lambda _: next(places))  # which meets the arrays in the same order
     manifest = {"format": FORMAT, **about, "state": tree, "files": files}
-    manifest["sha256"] = _digest(manifest)
-    write_atomic(directory / MANIFEST, json_bytes(manifest, indent=1))
-    for old in directory.glob("*.safetensors"):
-        if _ARRAY_FILE.fullmatch(old.name) and old.name not in files:
+    plain = json.loads(json_bytes(manifest))
+    text = json_bytes({**manifest, "sha256": _digest(plain)}, indent=1)
+    if len(text) > MAX_MANIFEST_BYTES:
+        raise UsageError(
+            f"{directory / MANIFEST} would have {len(text):,} bytes, and at most {MAX_MANIFEST_BYTES:,} "
+            "are read; use fewer tasks, labels or notes"
+        )
+    write_atomic(directory / MANIFEST, text)
+    for old in directory.iterdir():
+        if _ours(old.name) and old.name not in (LOCK, *files):
             with suppress(OSError):  # an extra file does no harm
                 old.unlink()
 
@@ -64,9 +80,23 @@ def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
 def read(directory: Path) -> tuple[dict[str, Any], State]:
     """Read what `write` saved: what is known about the state, and the state with numpy arrays.
 
-    Takes at most about three times the files' bytes of memory, and twenty times the manifest's.
+    Takes at most about three times the files' bytes of memory, and twenty times the manifest's. If a file is
+    missing or damaged because a saver has replaced the memory meanwhile, reading starts again.
     """
+    _refuse_link(directory)
     manifest = _manifest(directory)
+    for _ in range(ATTEMPTS):
+        try:
+            return _read_arrays(directory, dict(manifest))
+        except DgdmnError:
+            latest = _manifest(directory)
+            if latest == manifest:
+                raise
+            manifest = latest
+    return _read_arrays(directory, manifest)
+
+
+def _read_arrays(directory: Path, manifest: dict[str, Any]) -> tuple[dict[str, Any], State]:
     arrays: dict[str, NDArray[Any]] = {}
     try:
         files, state = dict(manifest.pop("files")), manifest.pop("state")
@@ -87,8 +117,9 @@ def read_about(directory: Path) -> dict[str, Any]:
 
 
 def holds_memory(directory: Path) -> bool:
-    """Whether a memory is saved there."""
-    return (directory / MANIFEST).is_file()
+    """Whether a memory is saved there; a linked manifest is none."""
+    path = directory / MANIFEST
+    return path.is_file() and not path.is_symlink()
 
 
 def check_place(directory: Path) -> None:
@@ -104,7 +135,9 @@ def check_place(directory: Path) -> None:
 
 
 def discard(directory: Path) -> None:
-    """Remove what an interrupted save left, and the directory if nothing else is in it."""
+    """Remove what an interrupted save left, and the directory if nothing else is in it; not through a link."""
+    if directory.is_symlink():
+        return
     with suppress(OSError):  # the error that interrupted the save is reported instead
         for path in directory.iterdir():
             if _ours(path.name):
@@ -114,8 +147,20 @@ def discard(directory: Path) -> None:
 
 def _ours(name: str) -> bool:
     """Whether an interrupted save may have left this file, or it is the lock."""
-    final = name.removeprefix(".").removesuffix(".tmp")
-    return name in (f".{MANIFEST}.tmp", LOCK) or bool(_ARRAY_FILE.fullmatch(final))
+    return name == LOCK or bool(_ARRAY_FILE.fullmatch(name) or _TEMPORARY.fullmatch(name))
+
+
+def _refuse_link(directory: Path) -> None:
+    """The directories that we make ourselves are no links; `load` and `save` resolve one that a user names."""
+    if directory.is_symlink():
+        raise DgdmnError(f"{directory} is a link, not a directory; remove it")
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether a regular file has this content."""
+    with suppress(DgdmnError):
+        return _content(path, len(content)) == content
+    return False
 
 
 def _group(path: str) -> str:
@@ -125,10 +170,8 @@ def _group(path: str) -> str:
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
-    """Checksum of a manifest without its own."""
-    plain = {key: value for key, value in manifest.items() if key != "sha256"}
-    text = json.dumps(json.loads(json_bytes(plain)), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Checksum of a manifest of plain JSON values, without its own."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _with_arrays(tree: Any, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -145,11 +188,11 @@ def _with_arrays(tree: Any, arrays: dict[str, NDArray[Any]]) -> Any:
 def _manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
     with os_errors("read", path):
-        if not path.exists():
+        if not path.exists() and not path.is_symlink():
             raise DgdmnError(f"{directory} holds no memory: there is no {MANIFEST} in it")
     content = _content(path, MAX_MANIFEST_BYTES)
     try:
-        manifest = json.loads(content)
+        manifest = json.loads(content, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
@@ -172,8 +215,6 @@ def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
     if not isinstance(name, str) or not _ARRAY_FILE.fullmatch(name) or not isinstance(size, int):
         raise _damaged(directory / MANIFEST, f"{name!r} is not the name of an array file")
     path = directory / name
-    if not path.exists() and not path.is_symlink():
-        raise DgdmnError(f"{path} is missing; restore it from a copy")
     content = _content(path, size)
     if len(content) != size or hashlib.sha256(content).hexdigest() != path.stem:
         raise _damaged(path, "its checksum is wrong")
@@ -185,16 +226,33 @@ def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
     return {f"{name}:{key}": np.array(array) for key, array in arrays.items()}
 
 
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
 def _content(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file; a link, a device or a larger file is refused unread."""
+    """The bytes of a regular file; a link, a pipe or a larger file is refused unread."""
+    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    linked = DgdmnError(f"{path} is not a regular file; a memory contains no links")
     with os_errors("read", path):
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode):
-            raise DgdmnError(f"{path} is not a regular file; a memory contains no links")
-        if found.st_size > limit:
-            raise _damaged(path, f"it has {found.st_size} bytes, expected {limit} at most")
-        return path.read_bytes()
+        try:
+            descriptor = os.open(path, os.O_RDONLY | safe)
+        except FileNotFoundError as error:
+            raise DgdmnError(f"{path} is missing; restore it from a copy") from error
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENXIO}:  # a link, a socket
+                raise linked from error
+            raise
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise linked
+            if found.st_size > limit:
+                raise _damaged(path, f"it has {found.st_size} bytes, expected {limit} at most")
+            return file.read(found.st_size + 1)
 
 
 def _damaged(path: Path, why: str) -> DgdmnError:
-    return DgdmnError(f"{path} is damaged: {why}; restore it from a copy")
+    return DgdmnError(f"{path} is damaged: {printable(shorten(why, 200))}; restore it from a copy")
