@@ -1,4 +1,7 @@
-"""A run that is killed at any instant, or meets a full disk, continues and ends with the same bits."""
+"""A run that is killed at any instant, or meets a full disk, continues and ends with the same bits.
+
+DGDMN_KILLS says how many kills are tried in total. Kinds of memory are found in the registry and the presets.
+"""
 
 import errno
 import os
@@ -10,12 +13,11 @@ import traceback
 import warnings
 from dataclasses import replace
 from functools import cache
-from itertools import cycle
-from pathlib import Path
 
 import pytest
 
-from dgdmn.config import resolve
+from dgdmn.config import PRESETS, resolve
+from dgdmn.config.registry import ALGORITHMS
 from dgdmn.core import files
 from dgdmn.core.errors import DgdmnError
 from dgdmn.records import RunRecord
@@ -28,8 +30,18 @@ TINY = {"samples_per_task": 16, "generator_epochs": 2, "learner_epochs": 2, "min
 TINY |= {"n_stm": 3, "generator_layers": (16,), "sttm_generator_layers": (8,)}
 
 
-def spec(algorithm):
-    return RunSpec("embedded", algorithm, "quick", replace(resolve("quick", "embedded"), **TINY))
+KILLS = int(os.environ.get("DGDMN_KILLS", "20"))
+KINDS = [(name, "quick") for name in ALGORITHMS]
+KINDS += [
+    (name, preset)
+    for preset in PRESETS
+    for name, info in ALGORITHMS.items()
+    if info.short_term and preset != "quick"
+]
+
+
+def spec(algorithm, preset="quick"):
+    return RunSpec("embedded", algorithm, preset, replace(resolve(preset, "embedded"), **TINY))
 
 
 def forked(what, out, sabotage=lambda: None, every=0.0):
@@ -45,6 +57,9 @@ def forked(what, out, sabotage=lambda: None, every=0.0):
         sabotage()
         execute(what, out, every=every)
         os._exit(0)
+    except DgdmnError as error:
+        print(error, flush=True)
+        os._exit(3)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -100,28 +115,43 @@ def killed_until_done(what, out, rng, seconds):
         kills += 1
 
 
-@pytest.mark.parametrize("least", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_a_run_survives_kills_at_random_times(least, tmp_path, whole):
-    rng, kills = random.Random(least), 0
-    for number, name in enumerate(cycle(["dgdmn", "si", "er", "dgdmn-recog"])):
-        if kills >= least and number >= 3:
-            return
-        expected, seconds = whole(spec(name))
-        kills += killed_until_done(spec(name), tmp_path / str(number), rng, seconds)
-        assert results(tmp_path / str(number) / spec(name).name) == expected
-        print(f"{kills} kills survived in {number + 1} runs")
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids="-".join)
+def test_a_run_survives_kills_at_random_times(kind, tmp_path, whole):
+    what, rng, kills = spec(*kind), random.Random(KILLS), 0
+    expected, seconds = whole(what)
+    for number in range(KILLS):
+        kills += killed_until_done(what, tmp_path / str(number), rng, seconds)
+        assert results(tmp_path / str(number) / what.name) == expected
+        if kills * len(KINDS) >= KILLS:
+            break
+    print(f"{kills} kills survived in {number + 1} runs of {what.name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("writers", [2, 8])
+@pytest.mark.parametrize("kind", [k for k in KINDS if ALGORITHMS[k[0]].generative], ids="-".join)
+def test_several_writers_of_one_run_leave_one_run(kind, writers, tmp_path, whole):
+    """Each one completes the run, finds it complete, or is refused in one line."""
+    what, expected = spec(*kind), whole(spec(*kind))[0]
+    pids = [forked(what, tmp_path) for _ in range(writers)]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    assert 0 in codes
+    assert set(codes) <= {0, 3}, "3: refused"
+    assert results(tmp_path / what.name) == expected
+    assert "resumed" not in {event["kind"] for event in RunRecord.read(tmp_path / what.name).events}
 
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def half_a_file(path, content):
-    path.with_name(f".{path.name}.tmp").write_bytes(content[: len(content) // 2])
+def half_a_file(path, content, **_):
+    path.with_name(f".{path.name}.{'0' * 16}.tmp").write_bytes(content[: len(content) // 2])
     die()
 
 
-def half_a_line(path, content):
+def half_a_line(path, content, **_):
     with path.open("ab") as file:
         file.write(content[: len(content) // 2])
     die()
@@ -162,7 +192,7 @@ CHOSEN = {
     "after a flush": at(os, "fsync", "", 76, after=die),
     "before a rename": at(os, "replace", "checkpoints", 35, before=die),
     "after a rename": at(os, "replace", "checkpoints", 35, after=die),
-    "an empty checkpoint": at(os, "mkdir", "checkpoints/", after=die),
+    "an empty checkpoint": at(os, "mkdir", "checkpoints/", 13, after=die),
     "pruning, the manifest gone": at(
         shutil, "rmtree", "checkpoints", before=half_removed("manifest.json")
     ),
@@ -177,8 +207,8 @@ CHOSEN = {
 RESUMING = [
     at(files, "write_atomic", "accuracy.csv", 1, after=die),
     at(files, "write_atomic", "accuracy_ltm.csv", 1, after=die),
-    at(files, "write_atomic", "events", 1, before=half_a_file),
-    at(files, "write_atomic", "events", 1, after=die),
+    at(files, "truncate_file", "events", 1, before=die),
+    at(files, "truncate_file", "events", 1, after=die),
     at(files, "write_atomic", "config", 1, before=half_a_file),
     at(files, "append_bytes", "events", 1, before=half_a_line),
 ]
@@ -211,12 +241,12 @@ def full(*_):
 
 
 FULL = {
-    "making a directory": (os, "mkdir", "checkpoints/", 12),
-    "writing": (Path, "open", ".safetensors.tmp", 30),
+    "making a directory": (os, "mkdir", "checkpoints/", 13),
+    "writing": (files, "_open_regular", ".safetensors", 30),
     "flushing": (os, "fsync", "", 75),
     "renaming": (os, "replace", "checkpoints/", 35),
-    "a row": (Path, "open", "accuracy.csv", 4),
-    "an event": (Path, "open", "events", 40),
+    "a row": (files, "_open_regular", "accuracy.csv", 4),
+    "an event": (files, "_open_regular", "events", 40),
 }
 
 

@@ -122,6 +122,23 @@ def test_the_state_and_the_dreams_of_a_run(server, writer, status):
     assert state(server)["counts"] == {"running": 0, "stopped": 1, "done": 0, "broken": 0}
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1.7e308", "1" + "0" * 400])
+def test_odd_numbers_leave_the_state_and_the_page_as_they_are(root, writer, number):
+    lines = [{"kind": "task_began", "step": "?"}, {"kind": "replayed", "memory": "ltm"}]
+    lines[1] |= {"n_tasks": "?", "n_gen": "?", "dreamed": ["?", 1]}
+    lines += [{"kind": "recognized", "losses": {"a": ["?"]}}, {"kind": "sleep_ended"}]
+    events = "".join(json.dumps(line | {"seconds": "?"}) + "\n" for line in lines)
+    (writer.directory / "events.jsonl").write_text(events.replace('"?"', number))
+    names = ("share", "step", "steps", "seconds", "seconds_left", "acc", "pid", "phase", "task")
+    text = json.dumps(dict.fromkeys(names, "?") | {"heartbeat": "2026-01-01T00:00:00+00:00"})
+    (writer.directory / "status.json").write_text(text.replace('"?"', number))
+    with Server([root], 0) as server:
+        page, answer = server.site.page().decode(), server.site.state()
+    refuse = lambda constant: pytest.fail(f"{constant} is not JSON")  # noqa: E731
+    assert json.loads(answer, parse_constant=refuse)["problem"] == ""
+    assert "not a run" not in page
+
+
 def test_a_new_row_makes_a_new_version_and_an_event_does_not(server, writer):
     until(lambda: b"run2" in asked(server, "/").content)
     before = state(server)["version"]

@@ -77,14 +77,14 @@ class Run:
         self.name, self.key = printable(record.name), printable(config.get("key"))
         named = (printable(config.get(name)) for name in ("stream", "algorithm", "preset"))
         self.stream, self.algorithm, self.preset = (name or "unnamed" for name in named)
-        self.seed = int(config.get("seed") or 0)
+        self.seed = int(_number(config.get("seed")))
         self.evaluate_on = printable(config.get("evaluate_on")) or "test"
         # Numbers, from 1, of the tasks repeated at the end.
-        self.revise = tuple(int(number) for number in config.get("revise") or ())
+        self.revise = tuple(int(_number(number)) for number in _list(config.get("revise")))
         self.together = config.get("together") is True  # all tasks were learned at once
         self.changes = _mapping(config.get("changes"))  # options that differ from the preset
         self.options = _mapping(config.get("options"))
-        self.classes = tuple(printable(label) for label in config.get("classes") or ())
+        self.classes = tuple(printable(label) for label in _list(config.get("classes")))
         self.tasks = tuple(map(printable, record.task_names))  # the columns of the matrices
         self.accuracy, self.accuracy_ltm = record.accuracy, record.accuracy_ltm
         self.columns = record.columns  # the column that each row learned
@@ -197,8 +197,7 @@ def read_timeline(events: Iterable[Mapping[str, Any]]) -> Timeline | None:
         elif kind == "sleep_ended":
             sleeps.append(step)
         elif kind == "replayed" and event.get("memory") == "ltm":
-            counts = event.get("dreamed")
-            each = map(_number, counts[:MOST_STEPS]) if isinstance(counts, list) else ()
+            each = map(_number, _list(event.get("dreamed"))[:MOST_STEPS])
             new, generated = int(_number(event.get("n_tasks"))), int(_number(event.get("n_gen")))
             replays.append(Replay(step, new, generated, tuple(int(max(0.0, n)) for n in each)))
         elif kind == "recognized":
@@ -213,11 +212,11 @@ def read_timeline(events: Iterable[Mapping[str, Any]]) -> Timeline | None:
 
 
 def _collected_timeline(extra: Mapping[str, Any]) -> Timeline:
-    events = _mapping(extra.get("recognized")).get("events") or ()
+    events = _list(_mapping(extra.get("recognized")).get("events"))
     return Timeline(
         {phase: _number(_mapping(extra.get("phases")).get(phase)) for phase in PHASES},
-        tuple(math.nan if value is None else float(value) for value in extra.get("trained") or ()),
-        tuple(int(step) for step in extra.get("sleeps") or ()),
+        tuple(_number(value, math.nan) for value in _list(extra.get("trained"))),
+        tuple(int(_number(step)) for step in _list(extra.get("sleeps"))),
         recognized=tuple(event for event in events if isinstance(event, Mapping)),
     )
 
@@ -226,6 +225,18 @@ def _number(value: Any, default: float = 0.0) -> float:
     return float(value) if isinstance(value, int | float) and abs(value) < 1e18 else default
 
 
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _mapping(value: Any) -> dict[str, Any]:
     known = value.items() if isinstance(value, Mapping) else ()
-    return {printable(key): item for key, item in known}
+    return {printable(key): _printable_value(item) for key, item in known}
+
+
+def _printable_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable_value(item) for item in value]
+    return _mapping(value) if isinstance(value, Mapping) else value
