@@ -114,6 +114,13 @@ def test_only_files_are_written_to(memory, refuse):
             path.rmdir() if path.is_dir() else path.unlink()
 
 
+def test_numbers_beyond_the_memory_of_the_machine_are_one_line(memory, refuse):
+    line = "dgdmn: --n is 1,000,000,000,000; at most 67,108,864 dreams of this shape can be written"
+    assert refuse("dream", "m", "--n", 10**12, "--out", "d.csv") == line
+    line = "dgdmn: --tasks is 100,000,000,000; at most 1,000 can be planned"
+    assert refuse("plan", "m", "--tasks", 10**11) == line
+
+
 @pytest.mark.parametrize("count", [10**15, 10**400, -1, 1.5, "9", None, [1]])
 def test_inspect_is_fast_whatever_the_notes_say(memory, call, count):
     model = dgdmn.load(memory)
