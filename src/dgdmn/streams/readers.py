@@ -207,13 +207,13 @@ def _find_columns(
     y_at, task_at = _column(path, columns, label, "label"), _column(path, columns, task, "task")
     features = [i for i in range(len(columns)) if i not in (y_at, task_at)]
     if not features:
-        raise DataError(f"{path} has no feature columns besides {', '.join(columns)}")
+        raise DataError(f"{path} has no feature columns besides {join_names(columns)}")
     return y_at, task_at, features
 
 
 def _column(path: Path, columns: Sequence[str], name: str | None, default: str) -> int | None:
     if name is not None and name not in columns:
-        raise UsageError(f"{path} has no column {name!r}: it has {', '.join(columns)}")
+        raise UsageError(f"{path} has no column {name!r}: it has {join_names(columns)}")
     wanted = default if name is None else name
     return columns.index(wanted) if wanted in columns else None
 
