@@ -294,3 +294,96 @@ def test_false_sizes_cost_nothing():
     assert result.returncode == 0, result.stdout
     assert " passed" in result.stdout
     assert "skipped" not in result.stdout
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A file and a directory that nothing may touch, and how they are."""
+    place = tmp_path / "outside"
+    place.mkdir()
+    storage.write(place / "memory", {}, {"a": np.ones(3)})
+    for name in ("file", f"{'a' * 64}.safetensors", f".{'b' * 64}.safetensors.tmp"):
+        (place / name).write_bytes(b"mine")
+    before = {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+    yield place
+    after = {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+    assert after == before
+
+
+def refused(call, *arguments):
+    with pytest.raises(DgdmnError) as raised:
+        call(*arguments)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_link_in_place_of_an_array_file_is_replaced_and_not_followed(memory, outside):
+    for file in sorted(memory.glob("*.safetensors")):
+        content = file.read_bytes()
+        (outside / "copy").write_bytes(content)  # even if it has the right content
+        file.unlink()
+        file.symlink_to(outside / "copy")
+        assert "contains no links" in refused(storage.read, memory)
+        storage.write(memory, {}, STATE)
+        assert not file.is_symlink()
+        (outside / "copy").unlink()
+    assert same(STATE, storage.read(memory)[1])
+
+
+def test_a_linked_manifest_is_neither_read_nor_written(memory, outside):
+    (memory / "manifest.json").unlink()
+    (memory / "manifest.json").symlink_to(outside / "memory" / "manifest.json")
+    assert not storage.holds_memory(memory)
+    assert "contains no links" in refused(storage.read, memory)
+    assert "contains no links" in refused(storage.read_about, memory)
+    assert "holds 'manifest.json' and no memory" in refused(storage.write, memory, {}, STATE)
+
+
+def test_a_linked_directory_is_refused(tmp_path, outside):
+    """A checkpoint that is a link; a memory that the user names is resolved before."""
+    for target in ("memory", "empty"):
+        link = tmp_path / f"link to {target}"
+        link.symlink_to(outside / target)
+        assert "is a link, not a directory; remove it" in refused(storage.read, link)
+        assert "is a link, not a directory; remove it" in refused(storage.write, link, {}, STATE)
+        storage.discard(link)
+        assert link.is_symlink()
+
+
+def test_old_files_that_are_links_or_directories_do_not_lead_outside(memory, outside):
+    names = [f"{letter * 64}.safetensors" for letter in "cdef"]
+    (memory / names[0]).symlink_to(outside / "file")
+    (memory / names[1]).symlink_to(outside)
+    (memory / names[2]).mkdir()
+    (memory / names[2] / "mine").write_text("x")
+    os.mkfifo(memory / names[3])
+    storage.write(memory, {}, STATE)
+    assert (memory / names[2] / "mine").read_text() == "x"
+    assert not [name for name in names if (memory / name).exists() and name != names[2]]
+    assert same(STATE, storage.read(memory)[1])
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "array"])
+def test_a_pipe_is_refused_without_waiting(memory, name):
+    file = memory / name if name != "array" else _array_file(memory)
+    file.unlink()
+    os.mkfifo(file)
+    assert "is not a regular file" in refused(storage.read, memory)
+    if name == "array":
+        storage.write(memory, {}, STATE)
+        assert same(STATE, storage.read(memory)[1])
+    else:
+        assert "and no memory" in refused(storage.write, memory, {}, STATE)
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "9" * 5000])
+def test_numbers_that_are_not_finite_are_refused(memory, number):
+    text = (memory / "manifest.json").read_text().replace('"age": 7', f'"age": {number}')
+    (memory / "manifest.json").write_text(text)
+    assert "damaged" in refused(storage.read, memory)
+
+
+def test_a_manifest_that_could_not_be_read_is_not_written(memory, monkeypatch):
+    monkeypatch.setattr(saved, "MAX_MANIFEST_BYTES", 3000)
+    assert "would have" in refused(storage.write, memory, {"notes": "x" * 3000}, STATE)
+    assert same(STATE, storage.read(memory)[1])

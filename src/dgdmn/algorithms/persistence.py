@@ -69,7 +69,7 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
         if isinstance(error, UsageError) and own.keys() - {*_LOCAL}:  # or of the user's own parts
             raise
         name = "" if isinstance(error, DgdmnError | ValueError) else f"{type(error).__name__}: "
-        reason = printable(shorten(f"{name}{error}".partition("\n")[0], 300))
+        reason = printable(shorten(" ".join(f"{name}{error}".split()), 300))
         raise DgdmnError(f"{path} is not a memory that can be loaded ({reason})") from error
 
 
