@@ -92,8 +92,8 @@ def make_directory(directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove a directory and its content; a link is left alone."""
-    if not directory.is_symlink():
+    """Remove a directory and its content; a link, a file or a pipe in its place is left alone."""
+    if directory.is_dir() and not directory.is_symlink():
         shutil.rmtree(directory, ignore_errors=True)
 
 

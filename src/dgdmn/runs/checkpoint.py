@@ -135,7 +135,7 @@ class Checkpoints:
     def _saved(self) -> list[Path]:
         """The complete checkpoints, oldest first; incomplete ones are removed. Links do not count."""
         found = [self._directory / name for name in sorted(self._names(), key=int)]
-        found = [path for path in found if not path.is_symlink()]
+        found = [path for path in found if path.is_dir() and not path.is_symlink()]
         complete = [path for path in found if storage.holds_memory(path)]
         for path in set(found) - set(complete):
             files.remove_directory(path)
