@@ -151,7 +151,11 @@ def test_a_killed_learn_leaves_a_complete_memory(kind, request):
             words = ("tasks/1.npz", "--task", "ash", *kind.create)
         number = rng.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
         if n % 2:
-            finish(*in_child(die_at, rng.randrange(1, 40), number, "learn", memory, *words))
+            finish(
+                *in_child(
+                    die_at, rng.randrange(1, 20 if is_new else 40), number, "learn", memory, *words
+                )
+            )
         else:
             process, log = command("learn", memory, *words)
             time.sleep(rng.uniform(0, kind.seconds))
