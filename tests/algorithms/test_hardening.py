@@ -1,6 +1,9 @@
-"""Attacks on estimators: ranges that are rows, labels that merge, two calls at once, failed first calls."""
+"""Attacks on estimators: ranges that are rows, labels that merge, two calls at once, forged memories."""
 
 import threading
+import time
+from functools import reduce
+from operator import getitem
 
 import numpy as np
 import pytest
@@ -8,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dgdmn import DGDMN, NN, load
+from dgdmn import DGDMN, ER, NN, load, storage
 from dgdmn.algorithms.scaling import Scaling
-from dgdmn.core.errors import UsageError
+from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.testing import find_rows
 
 X = np.random.default_rng(0).uniform(0, 10, (8, 3))
@@ -108,3 +111,168 @@ def test_a_failed_first_call_leaves_a_given_random_state_as_it_was():
     with pytest.raises(UsageError):
         model.set_params(value_range=(3, 1)).partial_fit(X, [0, 1] * 4)
     assert source.randint(2**31) == np.random.RandomState(0).randint(2**31)
+
+
+@pytest.fixture(scope="module")
+def saved_memory(tmp_path_factory):
+    """A memory with a long-term memory, a prior, an awake task and its codes."""
+    home = tmp_path_factory.mktemp("memory") / "memory"
+    options = {"generator_epochs": 1, "learner_epochs": 1, "value_range": ([0] * 3, [12] * 3)}
+    model = DGDMN("deep", min_steps=2, random_state=0, **options)
+    for number in range(3):
+        model.partial_fit(X + number, [number] * 8, task=str(number))
+    model.save(home)
+    return home
+
+
+def forge(source, target, path, value):
+    """A copy of a memory with one changed value or array, and correct checksums."""
+    about, state = storage.read(source)
+    tree = {**about, "state": state}
+    holder = reduce(getitem, path[:-1], tree)
+    holder[path[-1]] = value(holder[path[-1]]) if callable(value) else value
+    storage.write(target, tree, tree.pop("state"))
+
+
+def put(index, value):
+    """A change of some elements of an array."""
+
+    def change(array):
+        array[index] = value
+        return array
+
+    return change
+
+
+LTM, STM, PRIOR = ("state", "ltm"), ("state", "stm", 0), ("state", "ltm", "prior")
+MANY_TASKS = [{"task": str(n), "times": 1, "classes": [0]} for n in range(10**3)]
+FORGED = [
+    (("config", "n_stm"), 10**9, "n_stm"),
+    (("config", "n_max"), 10**12, "n_max"),
+    (("config", "generator_epochs"), 10**12, "generator_epochs"),
+    (("config", "latent_dim"), 10**9, "latent_dim"),
+    (("config", "learner_layers"), [10**9], "learner_layers"),
+    (("config", "learner_layers"), [1] * 10**5, "learner_layers"),
+    (("parameters", "n_stm"), 10**9, "n_stm"),
+    (("features",), 10**9, "features"),
+    (("feature_names",), ["a"], "feature names"),
+    (("feature_names",), [1, 2, 3], "feature names"),
+    (("fitted", "shape"), [10**10], "size is"),
+    (("fitted", "shape"), [3] * 10**5, "of shape"),
+    (("fitted", "shape"), [], "of shape"),
+    (("fitted", "outputs"), 10**9, "outputs"),
+    (("fitted", "outputs"), 3.0, "outputs"),
+    (("fitted", "labels"), [], "labels"),
+    (("fitted", "labels"), [0, 0, 1], "distinct"),
+    (("fitted", "closed"), 1, "closed"),
+    (("fitted", "warned"), "no", "warned"),
+    (("fitted", "given_range"), None, "given_range"),
+    (("fitted", "rng", "entropy"), -1, "entropy"),
+    (("fitted", "rng", "used"), 10**30, "used"),
+    (("state", "scaling", "low"), np.full(3, 1e9), "range of values"),
+    (("state", "largest_buffer"), -1, "largest_buffer"),
+    ((*LTM, "age"), 10**13, "age"),
+    ((*LTM, "age"), -1, "age"),
+    ((*LTM, "age"), True, "age"),
+    ((*LTM, "outputs"), 10**9, "outputs"),
+    ((*LTM, "n_classes"), 10**9, "classes"),
+    ((*LTM, "tasks"), MANY_TASKS * 2, "same name"),
+    ((*LTM, "tasks", 0, "times"), 0, "times"),
+    ((*LTM, "tasks", 0, "task"), 7, "task"),
+    ((*LTM, "tasks", 0, "classes"), [3], "class index"),
+    ((*LTM, "tasks", 0, "classes"), [-1], "class index"),
+    ((*LTM, "learner", "head.bias"), put(0, np.nan), "not finite"),
+    ((*LTM, "learner", "head.weight"), put(0, 3e38), "not finite"),
+    ((*PRIOR, "labels"), put(0, -1), "class index"),
+    ((*PRIOR, "labels"), put(-1, 3), "class index"),
+    ((*PRIOR, "labels"), put(0, 2), "sorted"),
+    ((*PRIOR, "weights"), put(0, 0), "weights"),
+    ((*PRIOR, "weights"), put(0, -1), "weights"),
+    ((*PRIOR, "weights"), put(0, np.inf), "not finite"),
+    ((*PRIOR, "roots"), put((0, 0, 0), -1), "Cholesky"),
+    ((*PRIOR, "roots"), put((0, 0, 0), 0), "Cholesky"),
+    ((*PRIOR, "roots"), put((0, 0, 1), 1), "Cholesky"),
+    ((*PRIOR, "means"), lambda array: array[:, 1:], "means"),
+    ((*STM, "n_seen"), 10**6, "n_seen"),
+    ((*STM, "task"), "other", "task"),
+    ((*STM, "codes", "labels"), put(0, 3), "class index"),
+    ((*STM, "codes", "codes"), put((0, 0), np.nan), "not finite"),
+    (("state", "stm"), lambda held: held * 2, ""),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "reason"), FORGED, ids=range(len(FORGED)))
+def test_a_forged_value_is_refused_in_one_sentence(path, value, reason, saved_memory, tmp_path):
+    """Every value is checked at load, whatever it is, in no time (D7)."""
+    forge(saved_memory, tmp_path / "forged", path, value)
+    since = time.process_time()
+    with pytest.raises(DgdmnError) as raised:
+        load(tmp_path / "forged")
+    assert time.process_time() - since < 2
+    message = str(raised.value)
+    assert reason in message
+    assert message.startswith(str(tmp_path))
+    assert message.isprintable()
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ((*LTM, "age"), 10**12),
+        (("config", "generator_epochs"), 10**6),
+        (("config", "min_steps"), 10**8),
+        (("config", "prior_components"), 10**6),
+        ((*LTM, "tasks", 0, "times"), 10**12),
+    ],
+)
+def test_what_is_known_of_an_allowed_extreme_costs_nothing(path, value, saved_memory, tmp_path):
+    forge(saved_memory, tmp_path / "forged", path, value)
+    since = time.process_time()
+    assert load(tmp_path / "forged").info().memory_bytes > 0
+    assert time.process_time() - since < 2
+
+
+def test_the_bytes_of_many_task_memories_are_multiplied():
+    model = DGDMN("deep", n_stm=10_000, n_max=10**7, min_steps=2, random_state=0)
+    model.partial_fit(X, [0] * 8, task="a")
+    since = time.process_time()
+    many = model.memory_bytes()
+    assert time.process_time() - since < 1
+    few = DGDMN("deep", n_stm=2, min_steps=2, random_state=0).partial_fit(X, [0] * 8, task="a")
+    one = (many - few.memory_bytes()) / 9_998
+    assert one == int(one) > 0
+
+
+def test_forged_rows_labels_and_counts_of_exemplars_are_refused(tmp_path):
+    model = ER("deep", exemplars=10, random_state=0, **SMALL).partial_fit(X, [0, 1] * 4)
+    model.save(tmp_path / "memory")
+    changes = [
+        (("rows", "y"), put(0, 2)),
+        (("rows", "y"), put(0, -1)),
+        (("rows", "x"), lambda array: array[:, 1:]),
+        (("rows", "x"), lambda array: array.astype(np.float32)),
+        (("rows", "y"), lambda array: array[1:]),
+        (("seen",), 0),
+        (("seen",), 10**13),
+        (("capacity",), 0),
+        (("capacity",), "many"),
+    ]
+    for path, value in changes:
+        forge(tmp_path / "memory", tmp_path / "forged", ("state", *path), value)
+        with pytest.raises(DgdmnError, match="is not a memory that can be loaded"):
+            load(tmp_path / "forged")
+
+
+def test_parameters_that_fit_would_refuse_are_not_saved(tmp_path):
+    model = NN("deep", random_state=0, **SMALL).partial_fit(X, [0, 1] * 4)
+    with pytest.raises(UsageError, match="batch_size is 0"):
+        model.set_params(batch_size=0).save(tmp_path / "memory")
+    assert not (tmp_path / "memory").exists()
+
+
+def test_answers_that_are_not_finite_are_an_error(tmp_path):
+    model = NN("deep", random_state=0, **SMALL).partial_fit(X, [0, 1] * 4)
+    model.fitted_.memory.learner.head.weight.data.fill_(np.inf)
+    with pytest.raises(DgdmnError, match="not finite"):
+        model.predict(X)
