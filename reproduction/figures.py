@@ -106,7 +106,7 @@ def _averages(groups: Groups, curve: str, last: int = 0) -> list[Line]:
         y = mean_curve(average_curves(group, last=last))
         lines.append(Line(_label(spec), range(1, len(y) + 1), y, style))
         if has_ltm_curves(group) and not spec.changes():
-            # Between sleeps the average is optimistic: a memory of one class is always right about it.
+            # Between sleeps the average is too high: a memory of one class is always right about it.
             y = mean_curve(average_curves(group, last=last, ltm=True))
             dotted = replace(style, marker="", dash=(1, 1.5))
             lines.append(Line(f"{_label(spec)}, LTM alone", range(1, len(y) + 1), y, dotted))
