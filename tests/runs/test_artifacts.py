@@ -225,7 +225,12 @@ def spec(algorithm, **changes):
 
 @pytest.mark.parametrize(
     "what",
-    [spec("nn"), spec("dgdmn"), spec("dgdmn-recog"), spec("dgr", together=True)],
+    [
+        spec("nn"),
+        pytest.param(spec("dgdmn"), marks=pytest.mark.slow),
+        pytest.param(spec("dgdmn-recog"), marks=pytest.mark.slow),
+        spec("dgr", together=True),
+    ],
     ids=["nn", "dgdmn", "dgdmn-recog", "dgr, together"],
 )
 def test_an_interrupted_run_keeps_the_same_bits(what, tmp_path, monkeypatch):

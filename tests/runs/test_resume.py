@@ -87,7 +87,7 @@ def check_same(record, whole):
     assert not (record.directory / "checkpoints").exists()
 
 
-SOON = ("nn", "si", "er", "dgdmn", "dgdmn-recog")
+SOON = ("nn", "er", "dgdmn")
 EACH = [pytest.param(name, marks=() if name in SOON else pytest.mark.slow) for name in ALGORITHMS]
 """Every algorithm; in the quick suite those that differ in what they keep between two steps."""
 
@@ -110,11 +110,13 @@ REVISED |= {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", REVISED.values(), ids=REVISED)
 def test_revised_tasks_and_options_of_deep_keep_the_same_bits(what, tmp_path, uninterrupted):
     check_same(interrupted(what, tmp_path, seeded(1))[0], uninterrupted(what))
 
 
+@pytest.mark.slow
 def test_one_epoch_per_process_is_enough(tmp_path, uninterrupted):
     record, times = interrupted(spec("si"), tmp_path, [1] * 1000)
     check_same(record, uninterrupted(spec("si")))
