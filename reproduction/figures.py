@@ -20,7 +20,7 @@ from reproduction.results import Results, accuracy_under, finite, mean
 from reproduction.tables import PLAIN, variant
 
 WIDE = (3.4, 2.4)  # width and height of a large panel in inches
-MOST_SLEEPS, PER_TASK = 6, 4  # sleeps, and dreams of each task, on a sheet
+MAX_SLEEPS, PER_TASK = 6, 4  # sleeps, and dreams of each task, on a sheet
 
 Drawing = Iterator[tuple[str, Figure]]  # suffix of the file name, and figure
 Groups = Sequence[tuple[RunSpec, Group]]
@@ -185,7 +185,7 @@ def dreams(request: Request) -> Drawing:
     """Dreams of the LTM after its sleeps, a row per task."""
     for run in {run.together: run for run in reversed(request.select(lambda _: True))}.values():
         kept = [one for one in read_dreams(run)[0] if len(one.x)]
-        kept = kept[:: len(kept) // -MOST_SLEEPS or 1][::-1]  # the last one included
+        kept = kept[:: len(kept) // -MAX_SLEEPS or 1][::-1]  # the last one included
         rows = sorted({int(task) for one in kept for task in one.tasks})
         blocks = [(f"after task {d.step}", [d.x[d.tasks == t] for t in rows]) for d in kept]
         if blocks:

@@ -216,7 +216,7 @@ def test_odd_latents_have_a_map(z):
 
 
 def test_many_latents_are_thinned(monkeypatch):
-    monkeypatch.setattr(artifacts, "MOST_POINTS", 10)
+    monkeypatch.setattr(artifacts, "MAX_POINTS", 10)
     points, labels = embed(
         artifacts.Latents(np.random.default_rng(0).normal(size=(99, 2)), tuple(map(str, range(99))))
     )

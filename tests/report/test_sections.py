@@ -227,7 +227,7 @@ def test_long_times_are_in_hours(matrix_run, monkeypatch):
 def test_many_matrices_show_the_lowest_seeds(matrix_run, monkeypatch):
     runs = [matrix_run("nn", seed, np.eye(6)) for seed in range(3)]
     assert len(heatmaps(stream_of(*runs))) == 3
-    monkeypatch.setattr(section, "MOST_CELLS_IN_ALL", 100)
+    monkeypatch.setattr(section, "MAX_CELLS_IN_ALL", 100)
     assert len(heatmaps(stream_of(*runs))) == 1
 
 

@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from dgdmn.service.status import MOST_RUNS, describe_run, run_stamp, summarize, watched_runs
+from dgdmn.service.status import MAX_RUNS, describe_run, run_stamp, summarize, watched_runs
 
 
 def described(directory):
@@ -138,12 +138,12 @@ def test_a_directory_that_is_no_run(tmp_path):
 
 
 def test_many_runs_are_counted_and_few_listed(tmp_path):
-    for number in range(MOST_RUNS + 5):
+    for number in range(MAX_RUNS + 5):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}" / "summary.json").write_text("{")
     state = summarize(watched_runs([tmp_path]), time.time())
-    assert state["counts"] == {"running": 0, "stopped": 0, "done": 0, "broken": MOST_RUNS + 5}
-    assert len(state["broken"]) == MOST_RUNS
+    assert state["counts"] == {"running": 0, "stopped": 0, "done": 0, "broken": MAX_RUNS + 5}
+    assert len(state["broken"]) == MAX_RUNS
 
 
 def test_an_empty_directory_has_no_runs_yet(tmp_path, writer):

@@ -42,10 +42,10 @@ class Memory(Protocol):
     """
 
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
-        """Learn one task's samples and let go of them."""
+        """Learn one task's samples and keep no reference to them."""
 
     def sleep(self, ctx: Context) -> None:
-        """Consolidate what is held for a short term; does nothing where there is no such thing."""
+        """Consolidate the short-term memory, if there is one."""
 
     def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
         """Class probabilities, shape (n, outputs)."""

@@ -64,7 +64,7 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
     about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
-        return _try_out(restore_model(about, state, device=device, **own))
+        return _check_prediction(restore_model(about, state, device=device, **own))
     except Exception as error:  # any failure here is the fault of the files
         if isinstance(error, UsageError) and own.keys() - {*_LOCAL}:  # or of the user's own parts
             raise
@@ -213,7 +213,7 @@ def _check_parameters(parameters: Mapping[str, Any]) -> None:
     override(Config(), {key: value for key, value in parameters.items() if key in known})
 
 
-def _try_out(model: ContinualClassifier) -> ContinualClassifier:
+def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
     """Predict with every memory once, so that errors of a file come up now and not later."""
     fitted = model.fitted_
     awake: tuple[str, ...] = getattr(model, "awake_tasks", tuple)()

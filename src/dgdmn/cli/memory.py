@@ -30,7 +30,7 @@ from dgdmn.core.files import directory_lock, npz_bytes, write_atomic
 from dgdmn.core.text import count_noun, format_bytes, format_duration, format_option, join_names
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
-from dgdmn.runs.plan import MOST_TASKS, plan_next
+from dgdmn.runs.plan import MAX_TASKS, plan_next
 from dgdmn.storage import check_place, discard, holds_memory
 from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays
 
@@ -188,8 +188,8 @@ def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, lis
     if not times:  # saved from Python
         times = sum(task.times for task in (*info.consolidated.values(), *info.awake.values()))
         seen = info.age + sum(info.awake_rows.values())
-    if tasks > MOST_TASKS:
-        raise UsageError(f"--tasks is {tasks:,}; at most {MOST_TASKS:,} can be planned")
+    if tasks > MAX_TASKS:
+        raise UsageError(f"--tasks is {tasks:,}; at most {MAX_TASKS:,} can be planned")
     rows = rows or (round(seen / times) if times else 0)
     # by default as many tasks as the short-term memory can take
     free = max(1, info.config.n_stm - len(info.awake)) if info.short_term else 1

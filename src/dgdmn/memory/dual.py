@@ -78,7 +78,7 @@ class DualMemory:
         return memory.tasks.with_classes(new.classes()) if memory else None
 
     def memories(self) -> list[GenerativeMemory]:
-        """The memories that know something, the long-term memory last; it alone where none does yet."""
+        """Memories with at least one task, the long-term memory last; only that one if none has any."""
         awake = [held.memory for held in self.stm.awake]
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
 

@@ -97,7 +97,7 @@ class DeepGenerativeMemory:
         """Train G and fit the prior to its latents (line 22).
 
         With recognition, repeat until the new samples are recognized, at most `recog_trainings` times. Dreams
-        do not count there: blurred ink costs more than it weighs (appendix A).
+        are excluded: their blur raises the loss above γ (appendix A).
         """
         trainings = self.config.recog_trainings if self._until_known else 1
         for _ in range(trainings):
@@ -110,9 +110,8 @@ class DeepGenerativeMemory:
 
     def train_learner(self, new: Batch, dreams: Batch, ctx: Context, *, resample: bool) -> None:
         """Train L on reconstructions of the new samples and on the dreams (lines 23-25)."""
-        if (
-            self.n_classes > self.outputs
-        ):  # not before: untrained outputs would distort the dreams' labels
+        # Not before the dreams are labeled: untrained outputs would distort their labels.
+        if self.n_classes > self.outputs:
             self.learner.grow(self.n_classes, ctx.rng.next())
             self.outputs = self.n_classes
         noisy = self.config.latent_noise > 0 and isinstance(self.generator, LatentGenerator)
@@ -193,8 +192,8 @@ class DeepGenerativeMemory:
     def predict_proba(self, x: Array) -> Array:
         """Class probabilities by way of the reconstruction: x → G → x_recon → L → y (figure 1).
 
-        With `predict_with="learner+prior"`, p(y | x) ∝ (L(y | x_recon) p(z | y))^¼, z being the mean of
-        q(z | x). The exponent changes no answer; without it the answers are overconfident.
+        With `predict_with="learner+prior"`, p(y | x) ∝ (L(y | x_recon) p(z | y))^¼, where z is the mean of
+        q(z | x). The exponent does not change the label; without it the answers are overconfident.
         """
         inputs, prior = self._tensor(x), self.predicting_prior
         answers = self._predict(self._reconstruct(inputs))
@@ -206,7 +205,7 @@ class DeepGenerativeMemory:
 
     @property
     def predicting_prior(self) -> LatentPrior | None:
-        """The prior if it takes part in predictions. In a task memory it does not: its learner has seen rows."""
+        """The prior if predictions use it. Task memories do not: their learner was trained on real rows."""
         used = self.role == "ltm" and self.config.predict_with == "learner+prior"
         return self.prior if used and self.prior else None
 
@@ -295,6 +294,6 @@ def _entropy(x: Tensor) -> Tensor:
 
 
 def combine_with_prior(answers: Tensor, log_likelihood: Tensor) -> Tensor:
-    """Class probabilities from the learner's answers and the latent's log-likelihoods; no zero vetoes."""
+    """Class probabilities from the learner's answers, clamped so that no zero excludes a class, and log-likelihoods."""
     log_answers = answers.clamp(min=torch.finfo(answers.dtype).tiny).log()
     return torch.softmax(POOLING_EXPONENT * (log_answers + log_likelihood), dim=1)

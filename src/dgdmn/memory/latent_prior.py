@@ -1,4 +1,4 @@
-"""Where a generator's latents lie: a bounded Gaussian mixture for each class, to sample from."""
+"""Class-conditional Gaussian mixture over a generator's latents, of bounded size."""
 
 import math
 from dataclasses import dataclass, field, replace

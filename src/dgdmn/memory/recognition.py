@@ -29,8 +29,8 @@ def recognize(x: Array, memories: Memories, config: Config) -> Recognized:
     """The memory with the lowest recognition loss below γ, else the last one: the long-term memory.
 
     Appendix A judges a whole `batch` by its mean. With `recognize_per="sample"` each sample is judged alone, as
-    a batch of mixed tasks needs. With `recognition="density"` the lowest loss decides even above γ: it says
-    whose samples they are far better than whether they are anyone's.
+    a batch of mixed tasks needs. With `recognition="density"` the lowest loss decides even above γ: the
+    loss ranks memories well, but is a poor test for unknown samples.
     """
     losses = np.stack([memory.recognition_loss(x) for memory in memories], axis=1)
     judged = losses

@@ -90,6 +90,6 @@ def _squares(layer: nn.Linear | nn.Conv2d, a: Tensor, delta: Tensor) -> tuple[Te
 
 
 def _scores(logits: Tensor) -> Tensor:
-    """√p log p with p held still: the squares of its gradients are those of log p, weighted by p."""
+    """√p log p, with p detached: the squares of its gradients are those of log p, weighted by p."""
     log_p = F.log_softmax(logits, dim=1)
     return (log_p.detach() / 2).exp() * log_p

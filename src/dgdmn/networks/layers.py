@@ -88,7 +88,7 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 @contextmanager
 def meta_weights() -> Iterator[None]:
-    """Make layers without weights inside this block; a saved memory brings its own.
+    """Make layers without weights inside this block; they are loaded later.
 
     They take no memory, so a manifest with wrong sizes costs nothing.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-_SETTLED = 1e9  # a step count so large that Adam's bias corrections are 1
+_LARGE_STEP = 1e9  # a step count so large that Adam's bias corrections are 1
 
 
 @dataclass(eq=False)
@@ -33,7 +33,7 @@ class RMSProp:
         self.parameters = list(self.parameters)
         self.squares = [torch.zeros_like(p) for p in self.parameters]
         self.averages = [torch.zeros_like(p) for p in self.parameters] if self.momentum else []
-        self._steps = [torch.tensor(_SETTLED, device=p.device) for p in self.parameters]
+        self._steps = [torch.tensor(_LARGE_STEP, device=p.device) for p in self.parameters]
 
     @torch.no_grad()
     def step(self, gradients: tuple[Tensor, ...]) -> None:

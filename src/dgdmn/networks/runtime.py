@@ -1,4 +1,4 @@
-"""How torch computes: threads, denormal numbers, devices, and arrays on their way in."""
+"""Torch at run time: threads, denormal numbers, devices, conversion from numpy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -89,7 +89,7 @@ class TrainingState:
 
 
 class TrainingHook(Protocol):
-    """Sees every training, so that a killed run can continue inside one."""
+    """Called at the start and after each epoch of every training, so that a run can resume inside one."""
 
     def begin(self, training: TrainingState) -> int:
         """Load what an earlier process reached, and return how many epochs it had done."""

@@ -23,8 +23,8 @@ Read = tuple[T | None, list[str]]  # what a file holds, and a note if it could n
 
 LIMIT = MAX_BYTES  # largest number of bytes of an artifact, packed or unpacked
 LARGEST_LATENT = 1e6  # t-SNE squares latents in single precision
-MOST_ROWS, MOST_LATENTS = 100_000, 4_096  # rows of an array, and latents of a sample
-MOST_POINTS = 500  # samples on a t-SNE map; its time grows faster than their number
+MAX_ROWS, MAX_LATENTS = 100_000, 4_096  # rows of an array, and latents of a sample
+MAX_POINTS = 500  # samples on a t-SNE map; its time grows faster than their number
 
 _NO_IMAGES = np.zeros((0, 1, 1), np.uint8)
 
@@ -87,7 +87,7 @@ def read_latents(run: Run) -> Read[Latents]:
 
     def parse(arrays: Arrays) -> Latents:
         z, y = np.asarray(arrays["z"], dtype=np.float64), arrays["y"]
-        good = z.ndim == 2 and 0 not in z.shape and z.shape[1] <= MOST_LATENTS
+        good = z.ndim == 2 and 0 not in z.shape and z.shape[1] <= MAX_LATENTS
         if not good or y.shape != (len(z),) or not (abs(z) < LARGEST_LATENT).all():
             raise ValueError("latents are not one finite row for each label")
         return Latents(z, tuple(str(label) for label in y.tolist()))
@@ -132,9 +132,9 @@ def class_balance(counts: Sequence[int]) -> float:
 
 
 def embed(latents: Latents) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """t-SNE with a fixed seed: points (n, 2) and labels of at most MOST_POINTS samples."""
+    """t-SNE with a fixed seed: points (n, 2) and labels of at most MAX_POINTS samples."""
     n = len(latents.z)
-    chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int))
+    chosen = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
     rows = np.ascontiguousarray(latents.z[chosen])
     points = np.frombuffer(_tsne(rows.tobytes(), rows.shape), dtype=np.float64).reshape(-1, 2)
     return points, tuple(latents.y[i] for i in chosen)
@@ -179,8 +179,8 @@ def dreams_png(path: Path) -> bytes | None:
 def load_arrays(path: Path) -> Arrays:
     """The arrays of an npz file, within limits."""
     arrays = read_npz(path, LIMIT)
-    if any(len(array) > MOST_ROWS for array in arrays.values() if array.ndim):
-        raise DgdmnError(f"an array has more than {MOST_ROWS:,} rows")
+    if any(len(array) > MAX_ROWS for array in arrays.values() if array.ndim):
+        raise DgdmnError(f"an array has more than {MAX_ROWS:,} rows")
     return arrays
 
 

@@ -35,7 +35,7 @@ Block = tuple[str, Sequence[Array]]  # a title and rows of images
 
 PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
 LEGEND_LINE = 0.15  # height of one legend line in inches
-MOST_NAMES = 40  # with more names there is no legend
+MAX_NAMES = 40  # with more names there is no legend
 PAINT = ("fill", "stroke", "stroke-width", "stroke-opacity", "fill-opacity", "opacity")
 
 
@@ -229,7 +229,7 @@ def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
     for one in axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             named.setdefault(shorten(label, 60), handle)
-    if not 0 < len(named) <= MOST_NAMES:
+    if not 0 < len(named) <= MAX_NAMES:
         return
     fitting = int(figure.get_figwidth() * 14 / (max(map(len, named)) + 11))
     across = max(1, min(len(named), 7, fitting))

@@ -28,7 +28,7 @@ LIMITS = {
 }
 """Largest number of bytes read from each file; a larger file makes its directory a problem."""
 PHASES = ("learning", "sleep", "testing", "other")  # sleep: training of the long-term memory
-MOST_STEPS = 10_000  # largest step believed; a damaged event may state any number
+MAX_STEPS = 10_000  # largest step believed; a damaged event may state any number
 
 _PHASE_AFTER = {"task_began": "learning", "sleep_started": "sleep", "sleep_ended": "learning"}
 _PHASE_AFTER |= {"task_learned": "testing", "evaluated": "testing"}
@@ -193,18 +193,18 @@ def read_timeline(events: Iterable[Mapping[str, Any]]) -> Timeline | None:
         if step:
             trained[step] = result.seconds["learning"] + result.seconds["sleep"]
         if kind == "task_began":
-            step = max(0, min(int(_number(event.get("step"))), MOST_STEPS))
+            step = max(0, min(int(_number(event.get("step"))), MAX_STEPS))
         elif kind == "sleep_ended":
             sleeps.append(step)
         elif kind == "replayed" and event.get("memory") == "ltm":
-            each = map(_number, _list(event.get("dreamed"))[:MOST_STEPS])
+            each = map(_number, _list(event.get("dreamed"))[:MAX_STEPS])
             new, generated = int(_number(event.get("n_tasks"))), int(_number(event.get("n_gen")))
             replays.append(Replay(step, new, generated, tuple(int(max(0.0, n)) for n in each)))
         elif kind == "recognized":
             recognized.append(event)
         phase = _PHASE_AFTER.get(kind, phase)
-        if max(len(sleeps), len(replays), len(recognized)) > MOST_STEPS:
-            raise DgdmnError(f"events.jsonl has more than {MOST_STEPS:,} events of kind {kind}")
+        if max(len(sleeps), len(replays), len(recognized)) > MAX_STEPS:
+            raise DgdmnError(f"events.jsonl has more than {MAX_STEPS:,} events of kind {kind}")
     result.trained = tuple(trained.get(n, math.nan) for n in range(1, max(trained, default=0) + 1))
     result.sleeps, result.replays = tuple(sleeps), tuple(replays)
     result.recognized = tuple(recognized)

@@ -12,7 +12,7 @@ from dgdmn.core import text
 from dgdmn.report.load import PHASES, Problem, Run
 from dgdmn.report.sections import Data
 from dgdmn.report.sections.configuration import configuration
-from dgdmn.report.sections.curves import MOST_CELLS, cost_section, curves, heat_cell, heatmaps
+from dgdmn.report.sections.curves import MAX_CELLS, cost_section, curves, heat_cell, heatmaps
 from dgdmn.report.sections.memory import dream_section, latent_section, tiles_per_run
 from dgdmn.report.sections.result import ablations, result_tables
 from dgdmn.report.style import ASSETS, page_colors
@@ -71,7 +71,7 @@ def _environment() -> Environment:
     environment.filters |= {"short": text.shorten, "count": text.count_noun, "heat": heat_cell}
     environment.filters |= {"names": text.join_names, "ratio": text.format_ratio}
     environment.filters |= {"bytes": text.format_bytes, "duration": text.format_duration}
-    environment.globals |= {"phases": PHASES, "most_cells": MOST_CELLS}
+    environment.globals |= {"phases": PHASES, "most_cells": MAX_CELLS}
     environment.globals |= {"style": Markup(_style()), "script": Markup(_asset("script.js"))}
     return environment
 

@@ -15,7 +15,7 @@ from dgdmn.core.text import format_mean_sem, format_option, join_names
 from dgdmn.report.load import Run
 from dgdmn.report.style import STYLES, css_class, stream_title, style_of
 
-MOST_LINES = 50  # tasks drawn as lines of their own; of more, this many are chosen evenly
+MAX_LINES = 50  # tasks drawn as lines of their own; of more, this many are chosen evenly
 
 
 class Group:
@@ -139,7 +139,7 @@ def task_curves(group: Group, *, ltm: bool = False) -> tuple[TaskCurve, ...]:
         return ()
     longest = max((run for run, _ in known), key=lambda run: len(run.accuracy))
     learned, curves = list(dict.fromkeys(longest.columns)), []
-    chosen = np.linspace(0, len(learned) - 1, min(len(learned), MOST_LINES)).round().astype(int)
+    chosen = np.linspace(0, len(learned) - 1, min(len(learned), MAX_LINES)).round().astype(int)
     for column in (learned[i] for i in chosen):
         first = longest.columns.index(column)
         values = mean_curve([matrix[first:, column] for _, matrix in known if len(matrix) > first])

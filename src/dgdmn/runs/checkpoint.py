@@ -20,7 +20,7 @@ from dgdmn.networks.train import TrainingState
 from dgdmn.storage import State
 
 EVERY = 60.0  # seconds between checkpoints: about as much work is lost at most
-_ALL_EPOCHS = 1 << 62
+_SKIP_TRAINING = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Checkpoints:
         training.load_state(state)
         if self._pending or not self._epoch:
             self._finished.append(state)
-            return _ALL_EPOCHS
+            return _SKIP_TRAINING
         return self._epoch
 
     def epoch_done(self, training: TrainingState, epoch: int, epochs: int) -> None:

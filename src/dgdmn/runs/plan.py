@@ -29,7 +29,7 @@ from dgdmn.networks.protocols import Role
 from dgdmn.networks.train import Schedule
 from dgdmn.storage import arrays_in, map_arrays, to_numpy
 
-MOST_TASKS, MOST_ROWS = 1_000, 1_000_000  # of `plan_next`: a memory may state any numbers
+MAX_TASKS, MAX_ROWS = 1_000, 1_000_000  # of `plan_next`: a memory may state any numbers
 
 Labels = Sequence[tuple[str, Any]]  # the name of each task and the labels of its training rows
 
@@ -207,7 +207,7 @@ def _check_size(info: EstimatorInfo, sizes: Sequence[int]) -> None:
         rows = max([*sizes, min(config.n_max, rows + info.age + sum(info.awake_rows.values()))])
     if not algorithm_info(info.algorithm).unused("ppr_memory"):
         rows = max(rows, config.ppr_memory)
-    for number, most, what in ((len(sizes), MOST_TASKS, "tasks"), (rows, MOST_ROWS, "rows")):
+    for number, most, what in ((len(sizes), MAX_TASKS, "tasks"), (rows, MAX_ROWS, "rows")):
         if number > most:
             raise UsageError(f"{number:,} {what} to plan; at most {most:,} can be planned")
 

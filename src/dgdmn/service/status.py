@@ -16,7 +16,7 @@ from dgdmn.report.artifacts import newest_dreams
 from dgdmn.report.load import LIMITS, check_file, find_directories, is_run
 
 QUIET = 60.0  # seconds without a heartbeat after which a process that cannot be seen counts as gone
-MOST_RUNS = 50  # runs listed one by one in each state; the others are counted
+MAX_RUNS = 50  # runs listed one by one in each state; the others are counted
 STATES = ("running", "stopped", "done", "broken")
 WATCHED = (*(name for name in LIMITS if name != "events.jsonl"), "artifacts")  # what a report shows
 
@@ -43,7 +43,7 @@ def summarize(directories: Iterable[Path], now: float) -> dict[str, Any]:
     for directory in directories:
         state, facts = describe_run(directory, now)
         found[state].append(facts)
-    listed = {state: found[state][:MOST_RUNS] for state in STATES if state != "done"}
+    listed = {state: found[state][:MAX_RUNS] for state in STATES if state != "done"}
     return {"counts": {state: len(found[state]) for state in STATES}, **listed}
 
 

@@ -32,7 +32,12 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 ATTEMPTS = 20
 """How often `read` starts again because a saver replaced what it was reading."""
-_UNFIT = (KeyError, TypeError, ValueError, AttributeError)  # what parsing wrong content may raise
+_PARSE_ERRORS = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)  # what parsing wrong content may raise
 _ARRAY_FILE = re.compile(r"[0-9a-f]{64}\.safetensors")
 _TEMPORARY = re.compile(r"\.(manifest\.json|[0-9a-f]{64}\.safetensors)(\.[0-9a-f]{16})?\.tmp")
 
@@ -103,7 +108,7 @@ def _read_arrays(directory: Path, manifest: dict[str, Any]) -> tuple[dict[str, A
         for name, size in files.items():
             arrays.update(_arrays(directory, name, size))
         state = _with_arrays(state, arrays)
-    except (RecursionError, *_UNFIT) as error:
+    except (RecursionError, *_PARSE_ERRORS) as error:
         raise _damaged(directory / MANIFEST, f"it does not fit its files ({error})") from error
     if not isinstance(state, dict) or arrays:
         raise _damaged(directory / MANIFEST, "it does not fit its files")
@@ -220,7 +225,7 @@ def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
         raise _damaged(path, "its checksum is wrong")
     try:
         arrays = arrays_from_bytes(content)
-    except (SafetensorError, RuntimeError, *_UNFIT) as error:
+    except (SafetensorError, RuntimeError, *_PARSE_ERRORS) as error:
         raise _damaged(path, str(error)) from error
     # Copies: views into the file's buffer are unaligned, and sums over them differ in the last bit.
     return {f"{name}:{key}": np.array(array) for key, array in arrays.items()}

@@ -14,9 +14,9 @@ from dgdmn.report.style import HEAT_STEPS, Style, class_style
 from dgdmn.report.table import Group, Stream, has_ltm_curves, mean_curve
 
 LONG = 20  # a stream with this many tasks also shows the last ten by themselves
-MOST_SWATCHES = 12  # largest number of tasks in the legend of tasks
-MOST_CELLS = 4_000  # cells of a matrix that fit on a page
-MOST_CELLS_IN_ALL = 60_000  # of more, each algorithm shows its lowest seed only
+MAX_SWATCHES = 12  # largest number of tasks in the legend of tasks
+MAX_CELLS = 4_000  # cells of a matrix that fit on a page
+MAX_CELLS_IN_ALL = 60_000  # of more, each algorithm shows its lowest seed only
 UNITS = ((3600, "hours"), (60, "minutes"), (0, "seconds"))
 
 
@@ -27,7 +27,7 @@ def curves(stream: Stream) -> Data:
         return {}
     lasts = (0, 10) if stream.n_tasks >= LONG else (0,)
     averages = [average_panel(groups, last=last) for last in lasts]
-    tasks = groups[0].first.tasks if stream.n_tasks <= MOST_SWATCHES else ()
+    tasks = groups[0].first.tasks if stream.n_tasks <= MAX_SWATCHES else ()
     panels = [(group, task_panel(group)) for group in groups]
     panels += [(group, task_panel(group, ltm=True)) for group in groups if has_ltm_curves(group)]
     return {
@@ -68,7 +68,7 @@ def task_panel(group: Group, *, ltm: bool = False) -> Panel:
 def heatmaps(stream: Stream) -> list[Data]:
     """The matrices of each run that has a row, or of the lowest seeds if they are too many."""
     runs = [run for run in stream.runs if len(run.accuracy)]
-    if sum(run.accuracy.size for run in runs) > MOST_CELLS_IN_ALL:
+    if sum(run.accuracy.size for run in runs) > MAX_CELLS_IN_ALL:
         runs = [run for run in runs if run in [group.first for group in stream.groups]]
     maps = []
     for run in runs:

@@ -16,9 +16,9 @@ from dgdmn.report.sections import Data, compare, group_line, step_lines
 from dgdmn.report.style import class_style
 from dgdmn.report.table import Group, Stream, mean_curve
 
-MOST_SLEEPS = 8  # of more sleeps, this many are chosen evenly, with the first and the last
-MOST_COLUMNS = 36  # samples side by side that fit on a page
-MOST_TILES = 4_000  # samples in all pictures of a page, to keep a report of many runs small
+MAX_SLEEPS = 8  # of more sleeps, this many are chosen evenly, with the first and the last
+MAX_COLUMNS = 36  # samples side by side that fit on a page
+MAX_TILES = 4_000  # samples in all pictures of a page, to keep a report of many runs small
 CORRUPTIONS = {"noise": "Gaussian noise, standard deviation", "occlusion": "occlusion factor"}
 
 
@@ -34,13 +34,13 @@ def tiles_per_run(streams: Sequence[Stream]) -> int:
     """Samples that each run may show, so that all fit on the page."""
     names = [group.first.artifacts for stream in streams for group in stream.groups]
     dreaming = sum(any(name.startswith("dreams-") for name in found) for found in names)
-    return max(100, min(600, MOST_TILES // max(1, dreaming)))
+    return max(100, min(600, MAX_TILES // max(1, dreaming)))
 
 
 def _book(run: Run, tiles: int) -> Data:
     (dreams, notes), (shown, more) = artifacts.read_dreams(run), artifacts.read_reconstructions(run)
-    labels, blocks = dream_blocks(run, dreams, MOST_SLEEPS, tiles)
-    most = min(MOST_COLUMNS, tiles // max(1, len(labels))) // max(1, len(blocks))
+    labels, blocks = dream_blocks(run, dreams, MAX_SLEEPS, tiles)
+    most = min(MAX_COLUMNS, tiles // max(1, len(labels))) // max(1, len(blocks))
     each, image = max(1, min(8, most)), None
     if shown is not None:
         chosen = _evenly(len(shown[0]), 20)
