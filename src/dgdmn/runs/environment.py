@@ -57,9 +57,10 @@ def processor_name(path: Path = Path("/proc/cpuinfo")) -> str:
 
 @cache
 def source_checksum(package: Path = Path(dgdmn.__file__).parent) -> str:
-    """A checksum of the Python files that may change a run's numbers."""
+    """A checksum of the code and the TOML files that may change a run's numbers."""
     digest = hashlib.sha256()
-    for path in sorted(path.relative_to(package) for path in package.rglob("*.py")):
+    found = [*package.rglob("*.py"), *package.rglob("*.toml")]
+    for path in sorted(path.relative_to(package) for path in found):
         if path.parts[0] not in _DISPLAY_PACKAGES:
             content = (package / path).read_bytes()
             digest.update(f"{path.as_posix()} {len(content)}\n".encode() + content)
