@@ -5,6 +5,7 @@ import os
 import random
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.config import resolve
 from dgdmn.config.registry import ALGORITHMS
-from dgdmn.core.errors import Interrupted
+from dgdmn.core.errors import DgdmnError, Interrupted
 from dgdmn.networks.optimizer import RMSProp
 from dgdmn.networks.train import TrainingState
 from dgdmn.runs.checkpoint import Checkpoints, Progress
@@ -230,3 +231,23 @@ def test_times_add_up_over_interruptions(tmp_path, monkeypatch):
     assert summary["train_seconds"] == summary["seconds"] == 10 * 4
     assert summary["train_cpu_seconds"] == 10 * 2
     assert summary["evaluate_seconds"] == 0
+
+
+def test_a_checkpoint_of_another_network_is_refused_in_one_line():
+    """Its checksums are right, so only the shapes of its weights tell."""
+    network = torch.nn.Linear(2, 2)
+    optimizer = RMSProp(
+        list(network.parameters()),
+        learning_rate=0.1,
+        rho=0.9,
+        epsilon=1e-8,
+        momentum=0.0,
+        clip_norm=0.0,
+        clip_value=0.0,
+    )
+    training = TrainingState(network, optimizer, torch.Generator())
+    checkpoints = Checkpoints(Path("unused"))
+    checkpoints.attach(None, dict, Progress(trainings=([torch.zeros(9, 9)] * 5,)))
+    with pytest.raises(DgdmnError, match=r"does not fit this run .*; remove it") as raised:
+        checkpoints.begin(training)
+    assert "\n" not in str(raised.value)

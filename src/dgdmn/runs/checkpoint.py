@@ -4,7 +4,8 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,20 @@ class Progress:
     epoch: int = 0  # epochs of the current training; 0 if the last one in `trainings` is finished
 
     def restore_model(self, **parameters: Any) -> ContinualClassifier | None:
-        return None if self.state is None else restore_model(self.about, self.state, **parameters)
+        if self.state is None:
+            return None
+        with _fit_errors():
+            return restore_model(self.about, self.state, **parameters)
+
+
+@contextmanager
+def _fit_errors() -> Iterator[None]:
+    """Say in one line that a checkpoint is not of this run; checksums do not tell."""
+    try:
+        yield
+    except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DgdmnError(f"the checkpoint does not fit this run ({reason}); remove it") from error
 
 
 class Checkpoints:
@@ -98,7 +112,8 @@ class Checkpoints:
         if not self._pending:
             return 0
         state = self._pending.pop(0)
-        training.load_state(state)
+        with _fit_errors():
+            training.load_state(state)
         if self._pending or not self._epoch:
             self._finished.append(state)
             return _SKIP_TRAINING
