@@ -248,7 +248,7 @@ def test_mistakes_are_one_line(forest, refuse):
         ("learn full other.npz", "full holds 'thesis.txt' and no memory"),
         (
             "dream forest --out d.png",
-            "samples of shape (2,) are not images; let --out end with .csv",
+            "samples of shape (2,) are not images; use .csv",
         ),
         ("dream forest --out d.pdf", "has an unknown ending; use .png"),
         ("dream forest --out d.csv --n 0", "--n is 0; it must be a whole number of at least 1"),

@@ -272,7 +272,7 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """What scikit-learn refuses as UsageError, and warnings as lines."""
+    """Turn ValueErrors into UsageErrors and print warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # checked here
@@ -370,7 +370,7 @@ def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
         return side, side
     if len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)):
         return shape[:2] if shape[2:] == (1,) else shape
-    raise UsageError(f"samples of shape {shape} are not images; let --out end with .csv or .npz")
+    raise UsageError(f"samples of shape {shape} are not images; use .csv or .npz for --out")
 
 
 def _sheet(images: NDArray[Any]) -> bytes:

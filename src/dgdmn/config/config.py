@@ -28,9 +28,9 @@ class Config:
     n_stm: int = option(2, low=1, high=10_000, symbol="n_STM")
     """n_STM: number of short-term task memories, so also tasks between two sleeps (appendix B)."""
     n_max: int = option(60_000, low=1, high=10_000_000, symbol="N_max")
-    """N_max: most samples one replay trains on (the dataset's size, appendix B)."""
+    """N_max: maximum number of samples per replay (the dataset's size, appendix B)."""
     kappa: float = option(0.0, high=1, symbol="κ")
-    """κ: least share of N_max for new samples ("small, so that it does not come into play", appendix B)."""
+    """κ: minimum share of N_max for new samples ("small, so that it does not come into play", appendix B)."""
     kappa_per: Literal["replay", "task"] = "replay"
     """κ is a floor for one `replay` (Algorithm 1, line 6) or for each new `task` in it (appendix B)."""
     age: Literal["seen", "n_total"] = "seen"
@@ -44,7 +44,7 @@ class Config:
     recognize_per: Literal["batch", "sample"] = "batch"
     """Without a task name, judge the whole `batch` as one task (appendix A) or each `sample` alone."""
     recog_trainings: int = option(2, low=1, high=1_000)
-    """DGDMN-recog: most trainings of a generator until its loss is below γ (appendix A; the bound is ours)."""
+    """DGDMN-recog: maximum trainings of a generator until its loss is below γ (appendix A; the bound is ours)."""
 
     learner_layers: tuple[int, ...] = (24, 24)
     """Hidden dense units of the learner L (appendix B)."""
@@ -76,9 +76,9 @@ class Config:
     joint_epochs: int = option(20, low=1, high=1_000_000)
     """Epochs of a classifier "when trained jointly" (appendix B)."""
     min_steps: int = option(0, high=100_000_000)
-    """Least optimizer steps of a training; small data gets more epochs (not in the paper)."""
+    """Minimum optimizer steps per training; small data gets more epochs (not in the paper)."""
     sttm_min_steps: int = option(0, high=100_000_000)
-    """Least optimizer steps of a task memory's generator, because its blur is passed on (ours)."""
+    """Minimum optimizer steps of a task memory's generator; later memories learn its blur (ours)."""
     batch_size: int = option(128, low=1, high=10_000_000)
     """Samples in a mini-batch (appendix B)."""
     learning_rate: float = option(0.001, low=1e-12)
@@ -107,7 +107,7 @@ class Config:
     prior_components: int = option(0, high=1_000_000)
     """Gaussians over the long-term memory's latents, at least one for each class; 0: N(0, I) (ours)."""
     resample_dreams: bool = False
-    """With latent_noise and a prior: draw new dreams at each visit of the learner (ours)."""
+    """With latent_noise and a prior: draw new dreams each time the learner sees them (ours)."""
     latent_noise: float = option(0.0)
     """Posterior deviations added to latents when the learner trains; 0: reconstruct_inputs applies (ours)."""
     predict_with: Literal["learner", "learner+prior"] = "learner"

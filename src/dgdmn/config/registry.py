@@ -43,7 +43,7 @@ class AlgorithmInfo:
     """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
 
     def unused(self, option: str) -> bool:
-        """Whether an option decides nothing here, because there is no short-term memory to apply it to.
+        """Whether the algorithm ignores an option because it has no short-term memory.
 
         Algorithms that keep rows use every option: they may keep as many bytes as DGDMN does.
         """

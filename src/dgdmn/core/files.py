@@ -131,7 +131,7 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
-    """The content of a regular file; one of more than `limit` bytes is refused unread."""
+    """The content of a regular file; one of more than `limit` bytes raises an error without being read."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:

@@ -238,7 +238,7 @@ def _finite(text: str) -> float:
 
 
 def _content(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file; a link, a pipe or a larger file is refused unread."""
+    """The bytes of a regular file; a link, a pipe or a larger file raises an error without being read."""
     safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     linked = DgdmnError(f"{path} is not a regular file; a memory contains no links")
     with os_errors("read", path):
