@@ -282,3 +282,9 @@ def test_what_is_not_finite_is_missing(formatter, value):
 )
 def test_edges_of_the_formatters(found, expected):
     assert found == expected
+
+
+def test_a_device_is_never_replaced():
+    with pytest.raises(DgdmnError, match="is a device"):
+        write_atomic(Path(os.devnull), b"x")
+    assert Path(os.devnull).is_char_device()

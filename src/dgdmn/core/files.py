@@ -60,8 +60,8 @@ def write_atomic(path: Path, content: bytes, *, durable: bool = True) -> None:
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     with os_errors("write", path):
-        if path.exists() and not path.is_symlink() and not path.is_file():
-            raise DgdmnError(f"{path} is a directory, a pipe or a device; choose another name")
+        if not path.is_symlink() and (path.is_char_device() or path.is_block_device()):
+            raise DgdmnError(f"{path} is a device; choose another name")
         try:
             with _open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
                 file.write(content)
