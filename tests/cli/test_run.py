@@ -79,7 +79,7 @@ def test_show_config_is_toml_and_runs_nothing(call, tmp_path, monkeypatch):
     assert shown["algorithm"] == ["nn:paper", "dgdmn:paper", "dgdmn:best", "joint:paper"]
     for name in ("paper", "best"):
         assert shown["options"][name] == to_dict(resolve(name, "digits")) | {"kappa": 0.02}
-    assert "kappa = 0.02  # changed; κ: least share" in out
+    assert "kappa = 0.02  # changed; κ: minimum share" in out
     assert specs("digits", "--algorithm", *shown["algorithm"]) == specs("digits", *FOUR)
     assert list(tmp_path.iterdir()) == []
 
