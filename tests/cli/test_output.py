@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from rich.console import Console
 import dgdmn
 from dgdmn.algorithms.persistence import save
 from dgdmn.cli.output import csv_text
-from dgdmn.cli.progress import make_table
+from dgdmn.cli.progress import make_table, print_results
+from dgdmn.cli.run import _check_registered
+from dgdmn.core.errors import UsageError
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202e"
 RESULTS = Path(__file__).parents[2] / "results"
@@ -138,3 +141,16 @@ def test_inspect_is_fast_whatever_the_options_say(tmp_path, call):
     began = time.monotonic()
     assert "next: unknown 8,999 tasks to plan; at most 1,000" in call("inspect", tmp_path / "m")[0]
     assert time.monotonic() - began < 1
+
+
+def test_a_recorded_run_does_not_choose_what_code_runs():
+    record = SimpleNamespace(name="run", config={"algorithm": "evil:Class", "stream": "digits"})
+    with pytest.raises(UsageError, match="repeat its `dgdmn run` command"):
+        _check_registered(record)
+
+
+def test_results_with_odd_numbers_are_printed(capsys):
+    config = {"algorithm": "nn", "preset": "best", "seed": 0, "stream": "digits"}
+    summaries = [{"done": True}, {"acc": "x", "seconds": None}, {"acc": 0.5, "seconds": 60}]
+    print_results([SimpleNamespace(config=config, summary=s, directory="d") for s in summaries])
+    assert ".500" in capsys.readouterr().out

@@ -288,3 +288,14 @@ def test_a_device_is_never_replaced():
     with pytest.raises(DgdmnError, match="is a device"):
         write_atomic(Path(os.devnull), b"x")
     assert Path(os.devnull).is_char_device()
+
+
+def test_a_hard_link_is_not_written_through(tmp_path):
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.write_text("precious")
+    os.link(outside, inside)
+    with pytest.raises(DgdmnError, match="hard link"):
+        append_bytes(inside, b"x", durable=False)
+    assert outside.read_text() == "precious"
+    write_atomic(inside, b"new")  # a rename replaces the name, not the content
+    assert (outside.read_text(), inside.read_text()) == ("precious", "new")

@@ -21,6 +21,20 @@ Status = Mapping[str, Any]
 _MAX_ROWS = 8  # with more runs, only active ones have a row
 
 
+STATUS_FIELDS: dict[str, Any] = {
+    "phase": str,
+    "task": str,
+    "heartbeat": str,
+    "step": int,
+    "steps": int,
+    "share": int | float,
+    "seconds": int | float,
+    "seconds_left": int | float | None,
+    "acc": int | float | None,
+}
+"""The fields of status.json that others rely on, and their types."""
+
+
 @contextmanager
 def show_progress(
     runs: Mapping[str, Path], jobs: int
@@ -43,8 +57,8 @@ def show_progress(
         def update(failed: Collection[str]) -> None:
             for name, directory in runs.items():
                 status, before = read_status(directory), statuses.get(name)
-                if status is None or status["heartbeat"] < began:
-                    continue  # written by an earlier process
+                if status is None or not _is_complete(status) or status["heartbeat"] < began:
+                    continue  # damaged, or written by an earlier process
                 statuses[name], share = status, status["share"]
                 if bars.disable and _position(status) != _position(before):
                     show(f"{name}: {_describe(status)}", error=True)
@@ -56,6 +70,10 @@ def show_progress(
             bars.update(total, completed=share, text=line)
 
         yield update
+
+
+def _is_complete(status: Status) -> bool:
+    return all(isinstance(status.get(name), kind) for name, kind in STATUS_FIELDS.items())
 
 
 def _position(status: Status | None) -> tuple[int, bool]:
@@ -85,6 +103,11 @@ def _describe_all(known: Sequence[Status], runs: int, failed: int, jobs: int) ->
     return ", ".join(parts)
 
 
+def _numbers(summaries: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    found = (summary.get(name) for summary in summaries)
+    return [float(value) for value in found if isinstance(value, int | float)]
+
+
 def print_results(records: Sequence[RunRecord]) -> None:
     """Print a table of runs of one stream, mean over the seeds, and where they are recorded."""
     if not records:
@@ -95,11 +118,9 @@ def print_results(records: Sequence[RunRecord]) -> None:
         groups.setdefault(key, []).append(record.summary or {})
     rows = []
     for key, group in groups.items():
-        scores = (
-            text.format_mean_sem([one[name] for one in group if one.get(name) is not None])
-            for name in ("acc", "bwt", "acc_ltm")
-        )
-        rows.append((*key, *scores, f"{fmean(one['seconds'] for one in group) / 60:.1f}"))
+        scores = (text.format_mean_sem(_numbers(group, name)) for name in ("acc", "bwt", "acc_ltm"))
+        seconds = _numbers(group, "seconds")
+        rows.append((*key, *scores, f"{fmean(seconds) / 60:.1f}" if seconds else text.MISSING))
     seeds = sorted({record.config["seed"] for record in records})
     title = f"{records[0].config['stream']}, seeds {', '.join(map(str, seeds))}"
     headings = ("algorithm", "preset", "ACC", "BWT", "ACC, LTM alone", "minutes")

@@ -46,8 +46,19 @@ def resume(args: Namespace) -> int:
     paths = [path.resolve() for path in args.run]
     for out in dict.fromkeys(path.parent for path in paths):
         records = [RunRecord.read(path) for path in paths if path.parent == out]
+        for record in records:
+            _check_registered(record)
         failures += _execute([RunSpec.from_record(one) for one in records], out, args.jobs)[1]
     return _exit_code(failures, args.debug)
+
+
+def _check_registered(record: RunRecord) -> None:
+    """A run directory must not choose what code is imported; the same `dgdmn run` command may."""
+    for name in (record.config["algorithm"], record.config["stream"]):
+        if ":" in str(name):
+            raise UsageError(
+                f"{record.name} uses {name}; repeat its `dgdmn run` command to continue"
+            )
 
 
 def make_specs(args: Namespace) -> list[RunSpec]:

@@ -24,6 +24,7 @@ from dgdmn.core.errors import DgdmnError, UsageError
 
 LOCK = ".lock"
 MAX_BYTES = 64_000_000  # largest file that is read at once, and the most that an npz may unpack to
+MAX_JSON_BYTES = 4_000_000  # JSON takes up to 70 times its bytes in memory
 _MAX_EMPTY = 1_000_000  # largest product of the sizes of an array that has no bytes
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
@@ -104,8 +105,11 @@ def _open_regular(path: Path, flags: int) -> Iterator[BinaryIO]:
     """Open a regular file without following a link and without waiting for a pipe."""
     safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags | safe, 0o666), "wb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
             raise DgdmnError(f"{path} is not a regular file; remove it")
+        if found.st_nlink > 1:  # the other name may be outside the directory
+            raise DgdmnError(f"{path} has a second name (a hard link); replace it by a copy")
         yield file
 
 
@@ -141,10 +145,10 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object."""
-    content = read_bytes(path)
+    content = read_bytes(path, MAX_JSON_BYTES)
     try:
         value = json.loads(content)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, MemoryError) as error:
         raise DgdmnError(f"{path} is damaged: {error}; restore it or run it again") from error
     if not isinstance(value, dict):
         raise DgdmnError(f"{path} is damaged: it is not a JSON object; restore it or run it again")
