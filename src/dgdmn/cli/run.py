@@ -93,14 +93,14 @@ def _stream_with_data(stream: str, fallback: str) -> str:
 
 def _execute(specs: Sequence[RunSpec], out: Path, jobs: int) -> Outcome:
     """Do the runs that are not complete, show their progress, and print the results of all."""
-    jobs, todo, directories = jobs or available_cores(), [], {}
+    jobs, pending, directories = jobs or available_cores(), [], {}
     for spec in sorted(specs, key=lambda spec: not algorithm_info(spec.algorithm).generative):
         record = find_run(spec, out)  # generative algorithms take longest, so they start first
         if record is None or not record.complete:
-            todo.append(spec)
+            pending.append(spec)
             directories[spec.name] = record.directory if record else out / spec.name
     with show_progress(directories, jobs) as update:
-        failures = run_all(todo, out, jobs, lambda failed: update({one.run for one in failed}))
+        failures = run_all(pending, out, jobs, lambda failed: update({one.run for one in failed}))
     found = (find_run(spec, out) for spec in specs)
     records = [record for record in found if record is not None and record.complete]
     print_results(records)
