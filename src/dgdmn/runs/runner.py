@@ -173,6 +173,7 @@ class _Run:
         kind = algorithm(name)
         here: dict[str, Any] = {"device": self.spec.device, "threads": self.threads}
         here["callback"] = self._handle
+        here = {name: value for name, value in here.items() if name in kind._get_param_names()}
         saved = self.progress.restore_model(algorithm=kind, **here)
         self.model = saved or kind(options, random_state=self.spec.seed, **here)
         self.artifacts = Artifacts(self.writer, self.tasks.tests, self.spec.seed)
