@@ -15,7 +15,7 @@ import pytest
 
 from dgdmn import streams
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.config import override, resolve
+from dgdmn.config import PAPER, override, resolve
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError
 from dgdmn.core.files import directory_lock
@@ -40,8 +40,8 @@ def needs_data(stream):
 
 
 def pairs():
-    """Every algorithm on every stream; in the quick suite a few."""
-    for stream, algorithm in itertools.product(STREAMS, ALGORITHMS):
+    """Every algorithm on every stream with a preset; in the quick suite a few."""
+    for stream, algorithm in itertools.product(PAPER, ALGORITHMS):
         quick = stream == "embedded" or (stream == "hindi" and algorithm == "er")
         yield pytest.param(stream, algorithm, marks=() if quick else pytest.mark.slow)
 
@@ -70,10 +70,7 @@ def test_every_algorithm_runs_on_every_stream(tmp_path, stream, algorithm):
 )
 @pytest.mark.parametrize(
     "stream",
-    [
-        name if name == "embedded" else pytest.param(name, marks=pytest.mark.slow)
-        for name in STREAMS
-    ],
+    [name if name == "embedded" else pytest.param(name, marks=pytest.mark.slow) for name in PAPER],
 )
 def test_deep_runs_on_every_stream_with_its_own_sizes(tmp_path, stream, algorithm):
     needs_data(stream)

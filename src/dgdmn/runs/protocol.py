@@ -74,7 +74,7 @@ class RunTasks:
     """The tasks of a run. Each is loaded once: test rows are kept, training rows wait in a cache."""
 
     def __init__(self, stream: TaskStream, spec: RunSpec) -> None:
-        self._stream, self._spec = stream, spec
+        self._stream, self._spec, self.common_test = stream, spec, stream.common_test
         self._numbers = [*range(len(stream)), *(number - 1 for number in spec.revise)]
         names = tuple(stream.task_names[number] for number in self._numbers)
         self.order = names[-1:] if spec.together else names
@@ -88,7 +88,10 @@ class RunTasks:
         if number in self._labels:
             return
         task = self._load(number)
-        self.tests[task.name] = task.test if task.validation is None else task.validation
+        tests = task.test if task.validation is None else task.validation
+        if self.common_test:  # the same object for all, also where `samples_per_task` draws rows
+            tests = next(iter(self.tests.values()), tests)
+        self.tests[task.name] = tests
         self._labels[number] = task.train.y
         packed = _pack(task.train)
         if sum(rows.x.nbytes for rows, _ in (packed, *self._cache.values())) <= CACHE_BYTES:
@@ -151,19 +154,34 @@ def learn_stream(
         model.partial_fit(rows.x, rows.y, classes=classes, task=name)
         del rows  # frees them before the test
         yield TaskLearned(step, name)
-        yield evaluate(model, step, name, tasks.tests)
+        yield evaluate(model, step, name, tasks.tests, tasks.common_test)
         if isinstance(model, DualClassifier) and not model.uses_task_names:
             yield _recognize(model, step, tasks.tests)
         yield StepEnded(step)
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
-        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests)
+        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests, tasks.common_test)
 
 
 def evaluate(
-    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
+    model: ContinualClassifier,
+    step: int,
+    task: str,
+    tests: Mapping[str, Rows],
+    common_test: bool = False,
 ) -> Evaluated:
-    """Row i of the accuracy matrix, with and without the short-term memory."""
+    """Row i of the accuracy matrix, with and without the short-term memory.
+
+    A common test set is tested once, without a task name, and fills the whole row.
+    """
+    if common_test:
+        n, rows = len(tests), next(iter(tests.values()))
+        row = (_accuracy(model.predict(rows.x), rows),) * n
+        if not isinstance(model, GenerativeClassifier):
+            return Evaluated(step, task, row, None)
+        slept = bool(model.consolidated_tasks())
+        alone = _accuracy(model.predict_long_term(rows.x), rows) if slept else math.nan
+        return Evaluated(step, task, row, (alone,) * n)
     if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
         row = tuple(_accuracy(model.predict(rows.x, name), rows) for name, rows in tests.items())
         has_ltm = isinstance(model, GenerativeClassifier)
