@@ -27,6 +27,7 @@ from dgdmn.streams.images import parse_zip
 from dgdmn.streams.readers import read_idx
 
 Parts = tuple[Rows, Rows]
+Tasks = list[tuple[str, tuple[int, ...]]]
 
 INTENTS = 15
 """Intents of each domain of CLINC150."""
@@ -52,27 +53,32 @@ CIFAR100_NOTE = (
 
 def fashion(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return ten tasks of one kind of clothes each (Fashion-MNIST)."""
-    return _stream_of_classes("fashion", "fashion", 1, (28, 28), _read_fashion, seed, validation)
+    tasks = _draw_tasks("fashion", fetch.CLASSES["fashion"], seed)
+    return _stream("fashion", tasks, (28, 28), _read_fashion, seed=seed, validation=validation)
 
 
 def split_fashion(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return five tasks of two kinds of clothes each (Fashion-MNIST)."""
     name = "split-fashion"
-    return _stream_of_classes(name, "fashion", 2, (28, 28), _read_fashion, seed, validation)
+    tasks = _draw_tasks(name, fetch.CLASSES["fashion"], seed, size=2)
+    return _stream(name, tasks, (28, 28), _read_fashion, seed=seed, validation=validation)
 
 
 def devanagari(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return 46 tasks, one Devanagari character or digit each, 32 x 32."""
     folders = fetch.CLASSES["devanagari"]  # such as character_1_ka and digit_0
     names = [folder.replace("digit_", "digit ").rpartition("_")[2] for folder in folders]
-    tasks = _draw_tasks("devanagari", names, 1, seed)
-    return _stream("devanagari", tasks, (32, 32), _read_devanagari, seed, validation)
+    tasks = _draw_tasks("devanagari", names, seed)
+    read = _read_devanagari
+    return _stream("devanagari", tasks, (32, 32), read, seed=seed, validation=validation)
 
 
 def cifar100_features(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return ten tasks of ten CIFAR-100 classes each, as features of a frozen network."""
-    name, dataset, read = "cifar100-features", "cifar100_features", partial(_read_cifar100, seed)
-    return _stream_of_classes(name, dataset, 10, (256,), read, seed, validation, CIFAR100_NOTE)
+    name, note = "cifar100-features", CIFAR100_NOTE
+    tasks = _draw_tasks(name, fetch.CLASSES["cifar100_features"], seed, size=10)
+    read = partial(_read_cifar100, seed)
+    return _stream(name, tasks, (256,), read, seed=seed, validation=validation, note=note)
 
 
 def kdd99(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -81,21 +87,23 @@ def kdd99(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     A row has 38 numbers and 81 columns for the values of three categories. Numbers without an
     upper bound (`is_unbounded`) are log(1 + value).
     """
-    shape = (38 + sum(CATEGORIES),)
-    return _stream_of_classes("kdd99", "kdd99", 1, shape, _read_kdd99, seed, validation, KDD99_NOTE)
+    tasks, shape = _draw_tasks("kdd99", fetch.CLASSES["kdd99"], seed), (38 + sum(CATEGORIES),)
+    read, note = _read_kdd99, KDD99_NOTE
+    return _stream("kdd99", tasks, shape, read, seed=seed, validation=validation, note=note)
 
 
 def wine(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return three tasks of one cultivar each, without a download."""
-    names, read = ("cultivar 0", "cultivar 1", "cultivar 2"), partial(_read_sklearn, "wine")
-    return _stream("wine", _draw_tasks("wine", names, 1, seed), (13,), read, seed, validation)
+    tasks = _draw_tasks("wine", ("cultivar 0", "cultivar 1", "cultivar 2"), seed)
+    read = partial(_read_sklearn, "wine")
+    return _stream("wine", tasks, (13,), read, seed=seed, validation=validation)
 
 
 def breast_cancer(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return two tasks, malignant and benign tumors, without a download."""
-    name = "breast-cancer"
-    tasks = _draw_tasks(name, ("malignant", "benign"), 1, seed)
-    return _stream(name, tasks, (30,), partial(_read_sklearn, "breast_cancer"), seed, validation)
+    name, read = "breast-cancer", partial(_read_sklearn, "breast_cancer")
+    tasks = _draw_tasks(name, ("malignant", "benign"), seed)
+    return _stream(name, tasks, (30,), read, seed=seed, validation=validation)
 
 
 def clinc150(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -103,32 +111,27 @@ def clinc150(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
 
     Domain d has the labels 15 d to 15 d + 14. Questions outside of all domains are the unknown rows.
     """
-    names = fetch.CLASSES["clinc150"]
     tasks = [
-        (name, tuple(range(INTENTS * domain, INTENTS * domain + INTENTS)))
-        for name, (domain,) in _draw_tasks("clinc150", names, 1, seed)
+        (name, tuple(range(INTENTS * domain, INTENTS * (domain + 1))))
+        for name, (domain,) in _draw_tasks("clinc150", fetch.CLASSES["clinc150"], seed)
     ]
-
-    def unknown(part: str) -> NDArray[np.float32]:
-        return np.asarray(_read_clinc150()[2][part], np.float32)
-
-    def read() -> Parts:
-        return _read_clinc150()[:2]
-
     return _stream(
-        "clinc150", tasks, (256,), read, seed, validation, note=CLINC150_NOTE, unknown=unknown
+        "clinc150",
+        tasks,
+        (256,),
+        _read_clinc150,
+        seed=seed,
+        validation=validation,
+        note=CLINC150_NOTE,
+        unknown=_read_unknown_questions,
     )
 
 
 def hapt(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return six tasks of one activity each; no user is in two of training, validation and test."""
-    tasks = _draw_tasks("hapt", fetch.CLASSES["hapt"], 1, seed)
+    tasks = _draw_tasks("hapt", fetch.CLASSES["hapt"], seed)
     users = _split_users(validation)
-
-    def load(number: int) -> tuple[Rows, Rows | None, Rows]:
-        train, held_out, test = (_hapt_rows(part, tasks[number][1]) for part in users)
-        return train, held_out if len(held_out) else None, test
-
+    load = partial(_load_hapt, [(*users, labels) for _, labels in tasks])
     return TaskStream("hapt", tasks, (141,), load, seed=seed, validation=validation, note=HAPT_NOTE)
 
 
@@ -140,18 +143,11 @@ def hapt_users(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """
     users, held_out, test_users = _split_users(validation)
     activities = tuple(range(len(fetch.CLASSES["hapt"])))
-
-    def load(number: int) -> tuple[Rows, Rows | None, Rows]:
-        train, test = (
-            _hapt_rows(part, activities) for part in (users[number : number + 1], test_users)
-        )
-        return train, _hapt_rows(held_out, activities) if held_out else None, test
-
     return TaskStream(
         "hapt-users",
         [(f"user {user}", activities) for user in users],
         (141,),
-        load,
+        partial(_load_hapt, [([user], held_out, test_users, activities) for user in users]),
         seed=seed,
         validation=validation,
         note=HAPT_NOTE,
@@ -159,51 +155,26 @@ def hapt_users(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     )
 
 
-def _stream_of_classes(
-    name: str,
-    dataset: str,
-    size: int,
-    shape: tuple[int, ...],
-    read: Callable[[], Parts],
-    seed: int,
-    validation: float,
-    note: str = "",
-) -> TaskStream:
-    """Return tasks of `size` classes of a dataset each."""
-    tasks = _draw_tasks(name, fetch.CLASSES[dataset], size, seed)
-    return _stream(name, tasks, shape, read, seed, validation, note=note)
-
-
-def _draw_tasks(
-    name: str, names: Sequence[str], size: int, seed: int
-) -> list[tuple[str, tuple[int, ...]]]:
-    """Group the classes in the seed's order; a long group is named after its first class."""
+def _draw_tasks(name: str, names: Sequence[str], seed: int, size: int = 1) -> Tasks:
+    """Return tasks of `size` classes in the seed's order; a large one is named after its first."""
     check_seed(seed)
     order = seeded_rng(seed, f"{name} order").permutation(len(names)).tolist()
     groups = [tuple(order[first : first + size]) for first in range(0, len(order), size)]
-    more = f" and {size - 1} more" if size > 2 else ""
-    return [
-        (" + ".join(names[label] for label in group[: 1 if more else size]) + more, group)
-        for group in groups
-    ]
+    if size > 2:
+        return [(f"{names[group[0]]} and {size - 1} more", group) for group in groups]
+    return [(" + ".join(names[label] for label in group), group) for group in groups]
 
 
 def _stream(
-    name: str,
-    tasks: Sequence[tuple[str, tuple[int, ...]]],
-    shape: tuple[int, ...],
-    read: Callable[[], Parts],
-    seed: int,
-    validation: float,
-    **more: Any,
+    name: str, tasks: Tasks, shape: tuple[int, ...], read: Callable[[], Parts], **more: Any
 ) -> TaskStream:
-    """Return a stream whose tasks are the rows with their labels."""
+    """Return a stream whose tasks are the rows with their labels in what `read` returns."""
+    return TaskStream(name, tasks, shape, partial(_load, read, tasks), **more)
 
-    def load(number: int) -> Parts:
-        train, test = (_rows_of(part, tasks[number][1]) for part in read())
-        return train, test
 
-    return TaskStream(name, tasks, shape, load, seed=seed, validation=validation, **more)
+def _load(read: Callable[[], Parts], tasks: Tasks, number: int) -> Parts:
+    train, test = (_rows_of(part, tasks[number][1]) for part in read())
+    return train, test
 
 
 def _rows_of(rows: Rows, labels: tuple[int, ...]) -> Rows:
@@ -258,7 +229,7 @@ def _stack(groups: Sequence[NDArray[np.uint8]]) -> Rows:
 
 def _read_cifar100(seed: int) -> Parts:
     train, test = fetch.read("cifar100_features", _parse_cifar100)
-    # The file is sorted by class, and so would be the batches of whoever does not shuffle.
+    # The file is sorted by class; a learner that does not shuffle would see one class at a time.
     order = seeded_rng(seed, "cifar100-features rows").permutation(len(train))
     return train.take(order), test
 
@@ -269,9 +240,14 @@ def _parse_cifar100(path: Path) -> Parts:
     return _drop_test_rows(train, test)
 
 
-def _read_clinc150() -> tuple[Rows, Rows, dict[str, NDArray[Any]]]:
-    parts: tuple[Rows, Rows, dict[str, NDArray[Any]]] = fetch.read("clinc150", _parse_clinc150)
-    return parts
+def _read_clinc150() -> Parts:
+    train, test, _ = fetch.read("clinc150", _parse_clinc150)
+    return train, test
+
+
+def _read_unknown_questions(part: str) -> NDArray[np.float32]:
+    rows: NDArray[np.float32] = fetch.read("clinc150", _parse_clinc150)[2][part].astype(np.float32)
+    return rows
 
 
 def _parse_clinc150(path: Path) -> tuple[Rows, Rows, dict[str, NDArray[Any]]]:
@@ -294,9 +270,16 @@ def _split_users(validation: float) -> tuple[list[int], list[int], list[int]]:
     return [user for user in users if user not in held_out], held_out, list(TEST_USERS)
 
 
-def _hapt_rows(users: Sequence[int], activities: tuple[int, ...]) -> Rows:
+def _load_hapt(
+    tasks: Sequence[tuple[list[int], list[int], list[int], tuple[int, ...]]], number: int
+) -> tuple[Rows, Rows | None, Rows]:
+    """Return the rows of a task's training, validation and test users, of its activities."""
+    *users, activities = tasks[number]
     rows, user = fetch.read("hapt", _parse_hapt)
-    return _rows_of(rows.take(np.flatnonzero(np.isin(user, users))), activities)
+    train, held_out, test = (
+        _rows_of(rows.take(np.flatnonzero(np.isin(user, part))), activities) for part in users
+    )
+    return train, held_out if len(held_out) else None, test
 
 
 def _parse_hapt(path: Path) -> tuple[Rows, NDArray[Any]]:
