@@ -148,40 +148,26 @@ def learn_stream(
 
     A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
     """
+    test = evaluate_common if tasks.common_test else evaluate
     for step, name in enumerate(tasks.order[start:], start=start + 1):
         rows = tasks.train_rows(step)
         yield TaskBegan(step, name, len(rows))
         model.partial_fit(rows.x, rows.y, classes=classes, task=name)
         del rows  # frees them before the test
         yield TaskLearned(step, name)
-        yield evaluate(model, step, name, tasks.tests, tasks.common_test)
+        yield test(model, step, name, tasks.tests)
         if isinstance(model, DualClassifier) and not model.uses_task_names:
             yield _recognize(model, step, tasks.tests)
         yield StepEnded(step)
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
-        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests, tasks.common_test)
+        yield test(model, len(tasks.order), tasks.order[-1], tasks.tests)
 
 
 def evaluate(
-    model: ContinualClassifier,
-    step: int,
-    task: str,
-    tests: Mapping[str, Rows],
-    common_test: bool = False,
+    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
 ) -> Evaluated:
-    """Row i of the accuracy matrix, with and without the short-term memory.
-
-    A common test set is tested once, without a task name, and fills the whole row.
-    """
-    if common_test:
-        n, rows = len(tests), next(iter(tests.values()))
-        row = (_accuracy(model.predict(rows.x), rows),) * n
-        if not isinstance(model, GenerativeClassifier):
-            return Evaluated(step, task, row, None)
-        slept = bool(model.consolidated_tasks())
-        alone = _accuracy(model.predict_long_term(rows.x), rows) if slept else math.nan
-        return Evaluated(step, task, row, (alone,) * n)
+    """Row i of the accuracy matrix, with and without the short-term memory."""
     if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
         row = tuple(_accuracy(model.predict(rows.x, name), rows) for name, rows in tests.items())
         has_ltm = isinstance(model, GenerativeClassifier)
@@ -192,6 +178,19 @@ def evaluate(
     asked = tests.keys() & awake if model.uses_task_names or not awake else tests.keys()
     both = {name: _accuracy(model.predict(tests[name].x, name), tests[name]) for name in asked}
     return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
+
+
+def evaluate_common(
+    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
+) -> Evaluated:
+    """Row i for a common test set, which belongs to no task: one accuracy, repeated in each column."""
+    n, rows = len(tests), next(iter(tests.values()))
+    row = (_accuracy(model.predict(rows.x, None), rows),) * n
+    if not isinstance(model, GenerativeClassifier):
+        return Evaluated(step, task, row, None)
+    slept = bool(model.consolidated_tasks())
+    alone = _accuracy(model.predict_long_term(rows.x), rows) if slept else math.nan
+    return Evaluated(step, task, row, (alone,) * n)
 
 
 def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:
