@@ -15,7 +15,7 @@ import pytest
 
 from dgdmn import streams
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.config import override, resolve
+from dgdmn.config import PAPER, override, resolve
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError
 from dgdmn.core.files import directory_lock
@@ -23,7 +23,7 @@ from dgdmn.records import RunWriter, read_status
 from dgdmn.runs import protocol, runner
 from dgdmn.runs.runner import execute
 from dgdmn.runs.spec import RunSpec
-from dgdmn.streams import TaskStream, from_arrays
+from dgdmn.streams import Rows, TaskStream, from_arrays
 
 TINY = {"samples_per_task": 16, "generator_epochs": 1, "learner_epochs": 1, "min_steps": 4}
 TINY |= {"joint_epochs": 1}
@@ -40,8 +40,8 @@ def needs_data(stream):
 
 
 def pairs():
-    """Every algorithm on every stream; in the quick suite a few."""
-    for stream, algorithm in itertools.product(STREAMS, ALGORITHMS):
+    """Every algorithm on every stream with a preset; in the quick suite a few."""
+    for stream, algorithm in itertools.product(PAPER, ALGORITHMS):
         quick = stream == "embedded" or (stream == "hindi" and algorithm == "er")
         yield pytest.param(stream, algorithm, marks=() if quick else pytest.mark.slow)
 
@@ -70,10 +70,7 @@ def test_every_algorithm_runs_on_every_stream(tmp_path, stream, algorithm):
 )
 @pytest.mark.parametrize(
     "stream",
-    [
-        name if name == "embedded" else pytest.param(name, marks=pytest.mark.slow)
-        for name in STREAMS
-    ],
+    [name if name == "embedded" else pytest.param(name, marks=pytest.mark.slow) for name in PAPER],
 )
 def test_deep_runs_on_every_stream_with_its_own_sizes(tmp_path, stream, algorithm):
     needs_data(stream)
@@ -187,6 +184,30 @@ def test_a_custom_stream_can_be_run(tmp_path):
         UsageError, match="evaluate_on is 'validation', but the stream's validation"
     ):
         execute(replace(one, evaluate_on="validation"), tmp_path, stream=stream)
+
+
+@pytest.mark.parametrize("algorithm", ["nn", "dgdmn"])
+def test_a_common_test_set_is_tested_once_without_a_task_name(tmp_path, monkeypatch, algorithm):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 5)).astype(np.float32), np.arange(60) % 2
+    parts = [Rows(x[i::4], y[i::4]) for i in range(4)]
+    tasks = [(name, (0, 1)) for name in "abc"]
+    stream = TaskStream("users", tasks, (5,), lambda i: (parts[i], parts[3]), common_test=True)
+    asked, predict = [], ContinualClassifier.predict
+
+    def note(self, X, task=None):
+        asked.append(task)
+        return predict(self, X, task)
+
+    monkeypatch.setattr(ContinualClassifier, "predict", note)
+    options = override(resolve("quick"), TINY | {"samples_per_task": 8})
+    record = execute(RunSpec("users", algorithm, "quick", options), tmp_path, stream=stream)
+    assert (record.accuracy == record.accuracy[:, :1]).all()
+    assert record.accuracy.shape == (3, 3)
+    assert asked == [None] * (4 if algorithm == "dgdmn" else 3), "three steps and the last sleep"
+    if algorithm == "dgdmn":
+        assert np.isnan(record.accuracy_ltm[0]).all(), "before the first sleep"
+        assert (record.accuracy_ltm[1:] == record.accuracy_ltm[1:, :1]).all()
 
 
 def test_a_wrong_request_leaves_no_directory(tmp_path, monkeypatch):

@@ -74,7 +74,7 @@ class RunTasks:
     """The tasks of a run. Each is loaded once: test rows are kept, training rows wait in a cache."""
 
     def __init__(self, stream: TaskStream, spec: RunSpec) -> None:
-        self._stream, self._spec = stream, spec
+        self._stream, self._spec, self.common_test = stream, spec, stream.common_test
         self._numbers = [*range(len(stream)), *(number - 1 for number in spec.revise)]
         names = tuple(stream.task_names[number] for number in self._numbers)
         self.order = names[-1:] if spec.together else names
@@ -88,7 +88,10 @@ class RunTasks:
         if number in self._labels:
             return
         task = self._load(number)
-        self.tests[task.name] = task.test if task.validation is None else task.validation
+        tests = task.test if task.validation is None else task.validation
+        if self.common_test:  # the same object for all, also where `samples_per_task` draws rows
+            tests = next(iter(self.tests.values()), tests)
+        self.tests[task.name] = tests
         self._labels[number] = task.train.y
         packed = _pack(task.train)
         if sum(rows.x.nbytes for rows, _ in (packed, *self._cache.values())) <= CACHE_BYTES:
@@ -145,19 +148,20 @@ def learn_stream(
 
     A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
     """
+    test = evaluate_common if tasks.common_test else evaluate
     for step, name in enumerate(tasks.order[start:], start=start + 1):
         rows = tasks.train_rows(step)
         yield TaskBegan(step, name, len(rows))
         model.partial_fit(rows.x, rows.y, classes=classes, task=name)
         del rows  # frees them before the test
         yield TaskLearned(step, name)
-        yield evaluate(model, step, name, tasks.tests)
+        yield test(model, step, name, tasks.tests)
         if isinstance(model, DualClassifier) and not model.uses_task_names:
             yield _recognize(model, step, tasks.tests)
         yield StepEnded(step)
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
-        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests)
+        yield test(model, len(tasks.order), tasks.order[-1], tasks.tests)
 
 
 def evaluate(
@@ -174,6 +178,19 @@ def evaluate(
     asked = tests.keys() & awake if model.uses_task_names or not awake else tests.keys()
     both = {name: _accuracy(model.predict(tests[name].x, name), tests[name]) for name in asked}
     return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
+
+
+def evaluate_common(
+    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
+) -> Evaluated:
+    """Row i for a common test set, which belongs to no task: one accuracy, repeated in each column."""
+    n, rows = len(tests), next(iter(tests.values()))
+    row = (_accuracy(model.predict(rows.x, None), rows),) * n
+    if not isinstance(model, GenerativeClassifier):
+        return Evaluated(step, task, row, None)
+    slept = bool(model.consolidated_tasks())
+    alone = _accuracy(model.predict_long_term(rows.x), rows) if slept else math.nan
+    return Evaluated(step, task, row, (alone,) * n)
 
 
 def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:
