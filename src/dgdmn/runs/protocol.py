@@ -145,34 +145,50 @@ def learn_stream(
 
     A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
     """
+    prepared: dict[str, Any] = {}
     for step, name in enumerate(tasks.order[start:], start=start + 1):
         rows = tasks.train_rows(step)
         yield TaskBegan(step, name, len(rows))
         model.partial_fit(rows.x, rows.y, classes=classes, task=name)
         del rows  # frees them before the test
         yield TaskLearned(step, name)
-        yield evaluate(model, step, name, tasks.tests)
+        yield evaluate(model, step, name, tasks.tests, prepared)
         if isinstance(model, DualClassifier) and not model.uses_task_names:
             yield _recognize(model, step, tasks.tests)
         yield StepEnded(step)
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
-        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests)
+        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests, prepared)
 
 
 def evaluate(
-    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
+    model: ContinualClassifier,
+    step: int,
+    task: str,
+    tests: Mapping[str, Rows],
+    prepared: dict[str, Any],
 ) -> Evaluated:
-    """Row i of the accuracy matrix, with and without the short-term memory."""
+    """Row i of the accuracy matrix, with and without the short-term memory.
+
+    If the model has a method `prepare`, it is called once for the rows of each task. `predict` gets what it
+    returned in place of X; `prepared` keeps it for the tests to come.
+    """
+
+    def test(name: str) -> float:
+        if name not in prepared:
+            prepare = getattr(model, "prepare", None)
+            prepared[name] = tests[name].x if prepare is None else prepare(tests[name].x)
+        return _accuracy(model.predict(prepared[name], name), tests[name])
+
     if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
-        row = tuple(_accuracy(model.predict(rows.x, name), rows) for name, rows in tests.items())
+        row = tuple(test(name) for name in tests)
         has_ltm = isinstance(model, GenerativeClassifier)
         return Evaluated(step, task, row, (math.nan,) * len(row) if has_ltm else None)
     ltm = {name: _accuracy(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
     awake = model.awake_tasks()
     # With task names, the long-term memory answers for every task that is not awake.
     asked = tests.keys() & awake if model.uses_task_names or not awake else tests.keys()
-    both = {name: _accuracy(model.predict(tests[name].x, name), tests[name]) for name in asked}
+    both = {name: test(name) for name in asked}
     return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
 
 
