@@ -17,7 +17,6 @@ from dgdmn.config import DEFAULT_PRESET, PRESETS, Config, field_docs, resolve
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info, load_target
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.core.text import format_option, join_names
-from dgdmn.runs.spec import SET_BY_RUN
 
 DATASETS = list(dict.fromkeys(info.dataset for info in STREAMS.values() if info.dataset))
 DEFAULT_ALGORITHM = next(info.name for info in ALGORITHMS.values() if info.short_term)
@@ -245,6 +244,8 @@ def parse_entry(word: str, preset: str | None) -> Entry:
 
 def _class_arguments(name: str) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """The default and the plain types of each argument that only an algorithm's class has."""
+    from dgdmn.runs.spec import SET_BY_RUN  # the help needs no numpy
+
     kind = load_target(algorithm_info(name).target)
     hints: dict[str, Any] = {}
     for place in (kind.__init__, kind):  # a dataclass has its annotations in the class
