@@ -88,28 +88,29 @@ class Column(NamedTuple):
         return [group for group in known if self.format([group.mean(self.number)]) == shown]
 
 
-COLUMNS = (
-    Column("acc", "accuracy", "highest", format_mean_sem),
-    Column("bwt", "BWT", "highest", format_mean_sem),
-    Column(
-        "train_cpu_seconds", "train CPU s", "lowest", lambda values: format_seconds(mean(values))
-    ),
-    Column(
-        "evaluate_cpu_seconds", "eval CPU s", "lowest", lambda values: format_seconds(mean(values))
-    ),
-    Column("memory_bytes", "bytes", "lowest", lambda values: format_bytes(mean(values))),
-)
-
-
 def format_seconds(seconds: float) -> str:
-    """Seconds with three digits or more.
+    """Seconds, with more decimals the fewer they are.
 
     >>> format_seconds(0.0123), format_seconds(4.567), format_seconds(45.67), format_seconds(4567.8)
-    ('0.01', '4.57', '45.7', '4,568')
+    ('0.012', '4.57', '45.7', '4,568')
     """
     if not math.isfinite(seconds):
         return MISSING
-    return f"{seconds:,.{2 if seconds < 10 else 1 if seconds < 100 else 0}f}"
+    decimals = sum(seconds < bound for bound in (1, 10, 100))
+    return f"{seconds:,.{decimals}f}"
+
+
+def _mean_seconds(values: Sequence[float]) -> str:
+    return format_seconds(mean(values))
+
+
+COLUMNS = (
+    Column("acc", "accuracy", "highest", format_mean_sem),
+    Column("bwt", "BWT", "highest", format_mean_sem),
+    Column("train_cpu_seconds", "train CPU s", "lowest", _mean_seconds),
+    Column("evaluate_cpu_seconds", "eval CPU s", "lowest", _mean_seconds),
+    Column("memory_bytes", "bytes", "lowest", lambda values: format_bytes(mean(values))),
+)
 
 
 class Stream:
