@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from dgdmn.streams import Rows, Task, TaskStream
 from dgdmn.streams.base import to_unit
 
 CACHE_BYTES = 256_000_000
-"""Training rows held until they are learned; what exceeds it is loaded again."""
+"""Training rows held until they are learned, and test rows as a model sees them; what exceeds it is loaded or
+translated again."""
 
 
 @dataclass(frozen=True)
@@ -149,48 +151,66 @@ def learn_stream(
     A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
     """
     test = evaluate_common if tasks.common_test else evaluate
+    tests = PreparedTests(model, tasks.tests)
     for step, name in enumerate(tasks.order[start:], start=start + 1):
         rows = tasks.train_rows(step)
         yield TaskBegan(step, name, len(rows))
         model.partial_fit(rows.x, rows.y, classes=classes, task=name)
         del rows  # frees them before the test
         yield TaskLearned(step, name)
-        yield test(model, step, name, tasks.tests)
+        yield test(model, step, name, tests)
         if isinstance(model, DualClassifier) and not model.uses_task_names:
             yield _recognize(model, step, tasks.tests)
         yield StepEnded(step)
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
-        yield test(model, len(tasks.order), tasks.order[-1], tasks.tests)
+        yield test(model, len(tasks.order), tasks.order[-1], tests)
 
 
-def evaluate(
-    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
-) -> Evaluated:
+def evaluate(model: ContinualClassifier, step: int, task: str, tests: "PreparedTests") -> Evaluated:
     """Row i of the accuracy matrix, with and without the short-term memory."""
     if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
-        row = tuple(_accuracy(model.predict(rows.x, name), rows) for name, rows in tests.items())
+        row = tuple(tests.score(name, partial(model.predict, task=name)) for name in tests.rows)
         has_ltm = isinstance(model, GenerativeClassifier)
         return Evaluated(step, task, row, (math.nan,) * len(row) if has_ltm else None)
-    ltm = {name: _accuracy(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
+    ltm = {name: tests.score(name, model.predict_long_term) for name in tests.rows}
     awake = model.awake_tasks()
     # With task names, the long-term memory answers for every task that is not awake.
-    asked = tests.keys() & awake if model.uses_task_names or not awake else tests.keys()
-    both = {name: _accuracy(model.predict(tests[name].x, name), tests[name]) for name in asked}
+    asked = tests.rows.keys() & awake if model.uses_task_names or not awake else tests.rows.keys()
+    both = {name: tests.score(name, partial(model.predict, task=name)) for name in asked}
     return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
 
 
 def evaluate_common(
-    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
+    model: ContinualClassifier, step: int, task: str, tests: "PreparedTests"
 ) -> Evaluated:
     """Row i for a common test set, which belongs to no task: one accuracy, repeated in each column."""
-    n, rows = len(tests), next(iter(tests.values()))
-    row = (_accuracy(model.predict(rows.x, None), rows),) * n
+    n, name = len(tests.rows), next(iter(tests.rows))
+    row = (tests.score(name, model.predict),) * n
     if not isinstance(model, GenerativeClassifier):
         return Evaluated(step, task, row, None)
     slept = bool(model.consolidated_tasks())
-    alone = _accuracy(model.predict_long_term(rows.x), rows) if slept else math.nan
+    alone = tests.score(name, model.predict_long_term) if slept else math.nan
     return Evaluated(step, task, row, (alone,) * n)
+
+
+class PreparedTests:
+    """Test rows by task, translated for a model once: its front end does not change after the first call."""
+
+    def __init__(self, model: ContinualClassifier, rows: Mapping[str, Rows]) -> None:
+        self.model, self.rows = model, rows
+        self._prepared: dict[str, Any] = {}
+        self._bytes = 0
+
+    def score(self, name: str, predict: Callable[[Any], NDArray[Any]]) -> float:
+        """The share of right answers on the rows of a task."""
+        X = self._prepared.get(name)
+        if X is None:
+            X = self.model.prepare(self.rows[name].x)
+            self._bytes += X.inputs.nbytes
+            if self._bytes <= CACHE_BYTES:
+                self._prepared[name] = X
+        return float(np.mean(predict(X) == self.rows[name].y))
 
 
 def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:
@@ -201,7 +221,3 @@ def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> R
         event.answered_by[name] = Counter(found.answered_by.tolist()).most_common(1)[0][0]
         event.known[name] = float(found.known.mean())
     return replace(event, memories=found.memories)
-
-
-def _accuracy(predicted: NDArray[Any], rows: Rows) -> float:
-    return float(np.mean(predicted == rows.y))
