@@ -15,7 +15,7 @@ import numpy as np
 from dgdmn import __version__
 from dgdmn.algorithms.fitted import FittedState, check_labels
 from dgdmn.config import Config, override, to_dict
-from dgdmn.config.registry import ALGORITHMS, algorithm_info, load_target
+from dgdmn.config.registry import ALGORITHMS, REFERENCES, algorithm_info, load_target
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import directory_lock, os_errors
 from dgdmn.core.rng import SeedStream
@@ -44,6 +44,10 @@ def save(model: ContinualClassifier, path: Path, notes: Mapping[str, Any] | None
 
     Savers to the same place wait for each other; the last complete save wins.
     """
+    if not algorithm_info(algorithm_name(type(model))).saved:
+        raise UsageError(
+            f"{type(model).__name__} cannot be saved; it is a reference for comparisons"
+        )
     about, state = describe(model)
     path = _real(path)
     check_place(path)
@@ -80,7 +84,10 @@ def read_notes(path: Path) -> Any:
 def algorithm_name(kind: type) -> str:
     """The name of an estimator class in the registry; "package.module:Class" for one that is not there."""
     target = f"{kind.__module__}:{kind.__qualname__}"
-    return next((name for name, info in ALGORITHMS.items() if info.target == target), target)
+    return next(
+        (name for name, info in {**ALGORITHMS, **REFERENCES}.items() if info.target == target),
+        target,
+    )
 
 
 def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:

@@ -46,6 +46,10 @@ class AlgorithmInfo:
     """Keeps a bounded number of training rows."""
     closed_form: bool = False
     """Is made of exact sums: it has a front end and no networks."""
+    saved: bool = True
+    """Can be saved and resumed. References cannot."""
+    together: bool = False
+    """Learns all tasks at once; `dgdmn run` does that without being asked."""
     not_applicable: tuple[str, ...] = ()
     """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
 
@@ -92,6 +96,10 @@ _DATA: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
 ALGORITHMS: Mapping[str, AlgorithmInfo] = {
     name: AlgorithmInfo(name, **row) for name, row in _DATA["algorithms"].items()
 }
+REFERENCES: Mapping[str, AlgorithmInfo] = {
+    name: AlgorithmInfo(name, **row) for name, row in _DATA["references"].items()
+}
+"""Classifiers of other libraries, as rows of a comparison."""
 STREAMS: Mapping[str, StreamInfo] = {
     name: StreamInfo(name, **row) for name, row in _DATA["streams"].items()
 }
@@ -103,14 +111,14 @@ Info = TypeVar("Info", AlgorithmInfo, StreamInfo, GeneratorInfo)
 
 
 def algorithm_info(name: str) -> AlgorithmInfo:
-    """The entry of an algorithm: built in, of an entry point, or a class given as "package.module:Class".
+    """The entry of an algorithm or reference: built in, of an entry point, or a class given as "package.module:Class".
 
     >>> algorithm_info("dgdmn").title
     'DGDMN'
     """
     if ":" in name:
         return _custom(name, name)
-    return _find("algorithm", name, ALGORITHMS, _custom)
+    return _find("algorithm", name, {**ALGORITHMS, **REFERENCES}, _custom)
 
 
 def stream_info(name: str) -> StreamInfo:

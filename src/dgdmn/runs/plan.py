@@ -108,8 +108,9 @@ def planned_work(name: str, config: Config, tasks: Labels, shape: tuple[int, ...
     try:
         return sum(stage.work for stage in _count_stream(name, config, tasks, shape)) or None
     except Exception:
-        # An algorithm of another package may not work with counting networks. It can still run.
-        if algorithm_info(name).category == "custom":
+        # Sums have no epochs, and an algorithm of another package may not work with counting networks.
+        info = algorithm_info(name)
+        if info.closed_form or info.category == "custom":
             return None
         raise
 
@@ -139,7 +140,9 @@ def _classes(tasks: Labels) -> list[Any]:
 def _count_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> list[Stage]:
     """The stages of a new model with counting networks, for inputs of one value."""
     classes, small = _classes(tasks), config
-    if algorithm_info(name).exemplars:  # the real shape decides how many rows are kept
+    if (info := algorithm_info(name)).closed_form:
+        raise UsageError(f"{info.title} reads each row once; there are no epochs to plan")
+    if info.exemplars:  # the real shape decides how many rows are kept
         outputs = max(config.n_classes, len(classes))
         rows = exemplar_capacity(NetworkFactory(config, shape), outputs)
         small = replace(config, exemplars=rows)
