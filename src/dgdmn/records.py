@@ -62,7 +62,8 @@ def run_key(config: Mapping[str, Any]) -> str:
     """
     info = algorithm_info(config["algorithm"])
     names = ("stream", "algorithm", "seed", "evaluate_on", "revise", "together")
-    used = {name: value for name, value in config["options"].items() if not info.unused(name)}
+    options = config["options"]
+    used = {name: value for name, value in options.items() if not info.unused(name, options)}
     arguments = {"arguments": given} if (given := config.get("arguments")) else {}
     return key_of({**{name: config[name] for name in names}, "options": used, **arguments})
 

@@ -86,6 +86,8 @@ def exemplar_capacity(factory: NetworkFactory, n_classes: int) -> int:
     """
     rows = factory.config.exemplars
     if not rows:
+        if factory.config.generator == "mixture":
+            return factory.config.memory_budget // (math.prod(factory.shape) + LABEL_BYTES)
         ours = replace(factory, own_generator=None, own_learner=None)
         with meta_weights():
             make_memory = partial(DeepGenerativeMemory, ours)

@@ -61,9 +61,10 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
     Pass `generator=`, `learner=` or `memory=` again if it was made with your own, `algorithm=` if its class is
     not registered, and `threads=` or `callback=` as you like.
     """
-    from dgdmn.networks.runtime import check_device
+    if device != "cpu":
+        from dgdmn.networks.runtime import check_device
 
-    check_device(device)
+        check_device(device)
     about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
@@ -142,8 +143,6 @@ def restore_model(
 
 
 def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> FittedState:
-    from dgdmn.networks.layers import meta_weights
-
     saved, state = about["fitted"], dict(state)
     labels, shape = typed(saved, "labels", list), _restore_shape(saved, about["features"])
     largest = max(array.size for _, array in arrays_in(state))
@@ -158,7 +157,7 @@ def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> F
     config = _from_json("preset", about["config"])
     inputs = model._load_inputs(state, shape, config)
     rng = SeedStream(*(whole(saved["rng"], key, 0, MAX_SEED) for key in ("entropy", "used")))
-    with meta_weights():
+    with model._empty_weights():
         memory = model._new_memory(model._factory(config, inputs, shape), outputs, SeedStream(0))
         memory.load_state(state)
     closed, warned = typed(saved, "closed", bool), typed(saved, "warned", bool)

@@ -19,6 +19,8 @@ class Batch:
     """Flattened inputs in [0, 1], shape (n, d): a numpy array between memories, a tensor inside networks."""
     y: Any
     """Class indices, shape (n,)."""
+    raw: Any = None
+    """The flat inputs behind features `x`, for memories that decode features; numpy or None."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -31,7 +33,7 @@ class Batch:
         return self
 
     def __getitem__(self, rows: Any) -> Batch:
-        return Batch(self.x[rows], self.y[rows])
+        return Batch(self.x[rows], self.y[rows], None if self.raw is None else self.raw[rows])
 
     def classes(self) -> frozenset[int]:
         """The class indices that occur."""

@@ -66,6 +66,11 @@ class DeepGenerativeMemory:
                 capacity = max(1, self.config.n_max // self.config.n_stm)
                 self.codes = CodeBuffer(capacity, latent_dim)
 
+    @property
+    def has_latents(self) -> bool:
+        """Whether the generator has a latent space."""
+        return isinstance(self.generator, LatentGenerator)
+
     def learn(
         self, new: Batch, tasks: Mapping[str, TaskInfo], ctx: Context, recalled: Batch | None = None
     ) -> None:

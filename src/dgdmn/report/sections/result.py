@@ -49,7 +49,9 @@ def _closest(stream: Stream, run: Run, category: str) -> Group | None:
 
 
 def _fits(candidate: Run, run: Run, category: str) -> bool:
-    used = {k: v for k, v in changed_options(run).items() if not candidate.info.unused(k)}
+    used = {
+        k: v for k, v in changed_options(run).items() if not candidate.info.unused(k, run.options)
+    }
     return (
         candidate.info.category == category
         and (candidate.tasks, candidate.evaluate_on) == (run.tasks, run.evaluate_on)
