@@ -151,9 +151,8 @@ def resilience(request: Request) -> Drawing:
         yield "", line_chart(panels, columns=2, size=WIDE)
     for run in request.select(lambda run: run.info.generative and run.preset == "paper")[:1]:
         kept = read_resilience(run)[0]
-        if kept is not None and len(kept.corrupted):
-            rows = [kept.corrupted, kept.restored]
-            yield "-pictures", image_grid([("", rows)], columns=len(kept.corrupted))
+        if kept is not None and kept.images is not None:
+            yield "-pictures", image_grid([("", kept.images)], columns=len(kept.images[0]))
 
 
 def recognition(request: Request) -> Drawing:
@@ -178,7 +177,8 @@ def latents(request: Request) -> Drawing:
     known = {run.together: found for run in reversed(runs) if (found := read_latents(run)[0])}
     if len(known) == 2:
         titles = {True: "LTM, jointly", False: "LTM, in sequence"}
-        yield "", scatter_chart([(titles[how], *embed(known[how])) for how in (True, False)])
+        maps = ((titles[how], *known[how]) for how in (True, False))
+        yield "", scatter_chart([(title, embed(z), labels) for title, z, labels in maps])
 
 
 def dreams(request: Request) -> Drawing:
