@@ -86,6 +86,11 @@ def accuracy_under(run: Run, kind: str, strength: float) -> float:
     return float(dict(pairs).get(strength, math.nan))
 
 
+def accuracies_under(runs: Iterable[Run], kind: str, strength: float) -> list[float]:
+    """The same of each run that measured it."""
+    return finite(accuracy_under(run, kind, strength) for run in runs)
+
+
 def _share(run: Run, part: str, whole: str) -> float:
     counts = run.extra.get("recognized") or {}
     return counts[part] / counts[whole] if counts.get(whole) else math.nan

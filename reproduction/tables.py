@@ -1,6 +1,8 @@
 """Tables in Markdown. Each takes the collected results and the runs of its target."""
 
 import math
+import string
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -9,6 +11,7 @@ import numpy as np
 from dgdmn.config import resolve
 from dgdmn.config.registry import ALGORITHMS, algorithm_info, stream_info
 from dgdmn.core.text import MISSING, format_bytes, format_mean_sem, format_option, format_ratio
+from dgdmn.report.load import Run
 from dgdmn.runs.spec import RunSpec
 from reproduction import paper
 from reproduction import results as measured
@@ -47,8 +50,18 @@ def with_verdict(ours: Sequence[float], theirs: float | None) -> str:
     return f"{format_mean_sem(ours)} ({format_ratio(theirs)}) {verdict}"
 
 
+def judge(results: Results, spec: RunSpec, measure: str) -> str:
+    """A measure of a run, the paper's in brackets, and the verdict."""
+    theirs = paper.published(measure, spec.algorithm, spec.stream)
+    return with_verdict(results.values(spec, measure), theirs)
+
+
 def seconds(value: float) -> str:
     return f"{value:,.0f} s" if math.isfinite(value) else MISSING
+
+
+def mean_seconds(groups: Iterable[Sequence[float]]) -> list[str]:
+    return [seconds(mean(group)) for group in groups]
 
 
 def title(spec: RunSpec) -> str:
@@ -63,21 +76,56 @@ def variant(spec: RunSpec) -> str:
     return ", ".join(parts) or PLAIN
 
 
+def tasks_missed(results: Results, spec: RunSpec) -> str:
+    """The mean number of tasks that were not learned when they came."""
+    return f"{mean(results.values(spec, 'not_learned')):.1f}".replace("nan", MISSING)
+
+
+def stored_bytes(results: Results, spec: RunSpec) -> str:
+    return format_bytes(mean(finite(run.memory_bytes for run in results.find(spec))))
+
+
+def machine(run: Run) -> str:
+    """The machine and the software of a run."""
+    versions, machine = run.record.config["versions"], run.record.config["machine"]
+    processor = machine.get("processor") or "processor not recorded"
+    software = f"Python {versions['python']}, torch {versions['torch']}, numpy {versions['numpy']}"
+    return (
+        f"{machine['system']} {machine['cpu']}, {machine['cores']} cores, {processor}; {software}"
+    )
+
+
+def machine_letters(runs: Iterable[Run]) -> dict[str, str]:
+    """A letter for each machine, in the order of the runs."""
+    machines = dict.fromkeys(map(machine, runs))
+    return dict(zip(machines, string.ascii_uppercase, strict=False))
+
+
+def papers_best(spec: RunSpec) -> float:
+    """The best ACC in the paper on a stream; of a DGDMN without descriptors, its own."""
+    names = ALGORITHMS if spec.algorithm == "dgdmn" else [spec.algorithm]
+    known = finite(paper.published("acc", name, spec.stream) or math.nan for name in names)
+    return max(known, default=math.nan)
+
+
+def missed_tasks(runs: Sequence[Run]) -> dict[str, float]:
+    """Tasks that were not learned when they came, and their mean accuracy right after training."""
+    found = [measured.accuracy_when_learned(run) for run in runs]
+    means = {task: mean([one[task] for one in found]) for task in (found[0] if found else ())}
+    return {task: accuracy for task, accuracy in means.items() if accuracy < measured.LEARNED}
+
+
+def revised(runs: Sequence[Run], columns: Sequence[int]) -> str:
+    """Mean accuracy on some tasks before and after tasks of Permnist come again."""
+    parts = [run.accuracy[:, columns].mean(axis=1) for run in runs]
+    before, after = ([float(part[step]) for part in parts] for step in (5, -1))
+    return f"{format_ratio(mean(before))} → {with_count(after)}"
+
+
 def unchanged(spec: RunSpec, preset: str = "", algorithm: str = "") -> RunSpec:
     """The run without changed options, with its own or another preset and algorithm."""
     name, algorithm = preset or spec.preset, algorithm or spec.algorithm
     return replace(spec, algorithm=algorithm, preset=name, options=resolve(name, spec.stream))
-
-
-def metric_table(results: Results, specs: Specs, metric: str) -> str:
-    """One of the paper's tables: in each cell ours, the paper's in brackets, the verdict."""
-    rows: dict[str, list[str]] = {}
-    for spec in specs:
-        theirs = paper.published(metric, spec.algorithm, spec.stream)
-        row = rows.setdefault(spec.algorithm, [algorithm_info(spec.algorithm).title])
-        row.append(with_verdict(results.values(spec, metric), theirs))
-    streams = dict.fromkeys(spec.stream for spec in specs)
-    return markdown(["", *(stream_info(name).title for name in streams)], rows.values())
 
 
 def verdicts(results: Results, specs: Specs) -> dict[tuple[str, str], str]:
@@ -90,59 +138,13 @@ def verdicts(results: Results, specs: Specs) -> dict[tuple[str, str], str]:
     }
 
 
-def missed_table(results: Results, specs: Specs) -> str:
-    """Tasks that were not learned when they came, with their mean accuracy right after training."""
-    lines = []
-    for spec in specs:
-        found = [measured.accuracy_when_learned(run) for run in results.find(spec)]
-        means = {task: mean([one[task] for one in found]) for task in (found[0] if found else ())}
-        missed = [f"{t} ({format_ratio(a, 2)})" for t, a in means.items() if a < measured.LEARNED]
-        lines += [f"- {title(spec)}: {', '.join(missed)}"] if missed else []
-    head = "Tasks not learned when they came (mean accuracy right after training):"
-    return "\n".join([head, "", *lines]) if lines else ""
-
-
-def resilience_table(results: Results, specs: Specs) -> str:
-    """Accuracy of LTM and NN under each strength of noise and occlusion."""
-    rows = []
-    for label, kind in (("noise", "noise"), ("clipped noise", "clipped"), ("occlusion",) * 2):
-        curve = paper.curve("occlusion" if kind == "occlusion" else "noise")
-        for place, strength in enumerate(curve["x"]):
-            row = [f"{label} {format_ratio(strength, 2)}"]
-            for name, spec in zip(("ltm", "nn"), specs, strict=True):
-                ours = finite(
-                    measured.accuracy_under(run, kind, strength) for run in results.find(spec)
-                )
-                # We read the paper's noise as not clipped: clipped noise has no counterpart.
-                row.append(with_verdict(ours, None if kind == "clipped" else curve[name][place]))
-            rows.append(row)
-    return markdown(["", "LTM", "NN"], rows)
-
-
-def revision_table(results: Results, specs: Specs) -> str:
-    """Accuracy before and after tasks 1 and 6 of Permnist come again."""
-    groups = {"task 1": [0], "task 6": [5], "the other four": [1, 2, 3, 4], "all": [*range(6)]}
-    rows = []
-    for spec in specs:
-        row = [algorithm_info(spec.algorithm).title]
-        for columns in groups.values():
-            parts = [run.accuracy[:, columns].mean(axis=1) for run in results.find(spec)]
-            before, after = ([float(part[step]) for part in parts] for step in (5, -1))
-            row.append(f"{format_ratio(mean(before))} → {with_count(after)}")
-        rows.append(row)
-    return markdown(["before → after revision", *groups], rows)
-
-
-def settings_table(results: Results, specs: Specs) -> str:
-    """A row per run of a target: accuracy, resilience, and how many tasks were not learned."""
-    columns = ("acc", "bwt", "newest", "noise", "occlusion")
-    rows = []
-    for spec in specs:
-        missed = mean(results.values(spec, "not_learned"))
-        texts = (with_count(results.values(spec, name)) for name in columns)
-        rows.append([title(spec), variant(spec), *texts, f"{missed:.1f}".replace("nan", MISSING)])
-    head = ["", "setting", "ACC", "BWT", "newest quarter", "noise .3", "occlusion .28"]
-    return markdown([*head, "tasks not learned"], rows)
+def verdict_counts(results: Results, specs: Specs) -> tuple[int, str]:
+    """How many numbers the paper's tables have, and how many of ours match or differ."""
+    found = verdicts(results, specs)
+    counts = Counter(verdict.removeprefix("single run, ") for verdict in found.values())
+    words = {"matches": "match", "higher": "are higher", "lower": "are lower"}
+    listed = (f"{n} {words.get(kind, kind)}" for kind, n in counts.most_common())
+    return len(found), ", ".join(listed)
 
 
 def readings_table(results: Results, specs: Specs) -> str:
@@ -162,38 +164,6 @@ def readings_table(results: Results, specs: Specs) -> str:
                 after = (format_ratio(float(curve[task - 1])) for task in slept)
                 rows.append([f"{algorithm_info(algorithm).title}, {what}", setting, *after, rms])
     return markdown(["tasks", "setting (seeds)", *(f"after {n}" for n in slept), "rms"], rows)
-
-
-def clipping_table(results: Results, specs: Specs) -> str:
-    """ACC and BWT with exact and with clipped cross-entropy beside the paper's."""
-    rows = []
-    for spec in (spec for spec in specs if spec.changes()):
-        row = [title(spec)]
-        for metric in ("acc", "bwt"):
-            theirs = paper.published(metric, spec.algorithm, spec.stream)
-            exact = format_mean_sem(results.values(unchanged(spec), metric))
-            row += [exact, with_verdict(results.values(spec, metric), theirs)]
-        rows.append([*row, f"{mean(results.values(spec, 'not_learned')):.1f}"])
-    head = ["", "ACC, exact", "ACC, clipped (paper)", "BWT, exact", "BWT, clipped (paper)"]
-    return markdown([*head, "tasks not learned, clipped"], rows)
-
-
-def deep_table(results: Results, specs: Specs) -> str:
-    """`deep` beside `paper`, the paper's best number and Joint; and what it costs."""
-    rows = []
-    for deep in (spec for spec in specs if spec.preset == "deep"):
-        plain, joint = unchanged(deep, "paper"), unchanged(deep, "paper", "joint")
-        names = ALGORITHMS if deep.algorithm == "dgdmn" else [deep.algorithm]
-        best = finite(paper.published("acc", name, deep.stream) or math.nan for name in names)
-        times = measured.training_times(results.find(deep), results.find(plain))
-        bytes_ = (mean(finite(r.memory_bytes for r in results.find(s))) for s in (deep, plain))
-        row = [title(deep), f"**{with_count(results.values(deep, 'acc'))}**"]
-        row += [with_count(results.values(plain, "acc")), format_ratio(max(best, default=math.nan))]
-        row += [with_count(results.values(joint, "acc")), with_count(results.values(deep, "bwt"))]
-        row += [" / ".join(seconds(mean(group)) for group in times.groups), times.clock]
-        rows.append([*row, " / ".join(map(format_bytes, bytes_))])
-    head = ["", "ACC, `deep`", "ACC, `paper`", "paper's best", "Joint", "BWT, `deep`"]
-    return markdown([*head, "training, `deep` / `paper`", "clock", "bytes, `deep` / `paper`"], rows)
 
 
 def options_table(results: Results, specs: Specs) -> str:
