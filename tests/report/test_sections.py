@@ -233,7 +233,7 @@ def test_many_matrices_show_the_lowest_seeds(matrix_run, monkeypatch):
 
 def test_recognition_against_gamma(make):
     (panel,) = recognition_panels(
-        stream_of(make("a", algorithm="dgdmn-recog", options={"gamma": 1.5}))
+        stream_of(make("a", algorithm="dgdmn-recog", options={"gamma": 1.5})).groups
     )
     assert [line.y[0] for line in panel.lines] == [1.0, 2.0, 3.0, 4.0]
     assert panel.level == (1.5, "γ")

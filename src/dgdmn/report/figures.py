@@ -46,7 +46,7 @@ def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
     large = {
         "forgetting": [_average(stream)] if forward else [],
         "resilience": memory.resilience_panels(memory.group_resilience(stream)[0]),
-        "recognition": memory.recognition_panels(stream),
+        "recognition": memory.recognition_panels(stream.groups),
     }
     yield from ((name, line_chart(panels)) for name, panels in small.items() if panels)
     for name, panels in large.items():

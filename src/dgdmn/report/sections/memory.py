@@ -142,10 +142,10 @@ def resilience_panels(known: Sequence[tuple[Group, list[Resilience]]]) -> list[P
     return panels
 
 
-def recognition_panels(stream: Stream) -> list[Panel]:
+def recognition_panels(groups: Sequence[Group]) -> list[Panel]:
     """The lowest recognition loss of each task after each task, against γ, for each run that recorded it."""
     panels = []
-    for group in stream.groups:
+    for group in groups:
         run, events = group.first, group.first.timeline.recognized
         losses = [[_lowest(event, task) for event in events] for task in run.tasks]
         known = [loss for one in losses for loss in one if math.isfinite(loss)]
