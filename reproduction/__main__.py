@@ -11,10 +11,11 @@ from dgdmn.cli.options import parse
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.text import count_noun
 from dgdmn.report.load import load_runs
+from dgdmn.report.table import mean
 from dgdmn.runs.executor import Failure, run_all
 from dgdmn.runs.spec import RunSpec
 from reproduction.page import write_pages
-from reproduction.results import Results, collect, load_results, mean
+from reproduction.results import Results, collect, load_results
 from reproduction.targets import COMMAND, TARGETS, Target, select, unique
 
 Collected = tuple[set[str], list[Failure]]  # keys of runs, and what failed

@@ -16,10 +16,10 @@ from dgdmn.report.sections import group_line
 from dgdmn.report.sections.curves import average_panel, task_panel
 from dgdmn.report.sections.memory import dream_blocks, recognition_panels
 from dgdmn.report.style import style_of
-from dgdmn.report.table import Group, has_ltm_curves, mean_curve
+from dgdmn.report.table import Group, has_ltm_curves, mean, mean_curve
 from dgdmn.runs.spec import RunSpec
 from reproduction import paper
-from reproduction.results import Results, accuracies_under, mean
+from reproduction.results import Results, accuracies_under
 
 WIDE = (3.4, 2.4)  # width and height of a large panel in inches
 

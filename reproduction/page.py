@@ -85,7 +85,7 @@ class Renderer:
     def seconds(self, *runs: str) -> str:
         """Training times of runs that are compared."""
         times = measured.training_times(*(self._results.find(parse_run(run)) for run in runs))
-        return f"{', '.join(tables.mean_seconds(times.groups))} ({times.clock})"
+        return f"{', '.join(map(tables.seconds, times.groups))} ({times.clock})"
 
     def progress(self, target: str) -> str:
         """How many runs of a target are collected and missing."""

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
 from dgdmn import metrics
 from dgdmn.core.files import json_bytes, os_errors, read_json, write_atomic
 from dgdmn.report.artifacts import dream_quality, read_dreams
 from dgdmn.report.load import EXTRA, Run, load_runs
+from dgdmn.report.table import finite
 from dgdmn.runs.spec import RunSpec
 
 # Files copied as they are. config.json comes last: a directory without it is no result.
@@ -56,16 +56,6 @@ def load_results(directory: Path) -> tuple[Results, list[str]]:
     bad |= {run.name: "the run has not ended" for run in runs if not run.complete}
     lines = [f"cannot use {directory / name}: {why}; collect it again" for name, why in bad.items()]
     return Results({run.key: run for run in runs if run.complete}), lines
-
-
-def finite(numbers: Iterable[float]) -> list[float]:
-    """The numbers that are not NaN."""
-    return [number for number in numbers if math.isfinite(number)]
-
-
-def mean(numbers: Sequence[float]) -> float:
-    """Their mean, NaN of none."""
-    return fmean(numbers) if numbers else math.nan
 
 
 def average_curve(run: Run, last: int) -> list[float]:

@@ -12,10 +12,11 @@ from dgdmn.config import resolve
 from dgdmn.config.registry import ALGORITHMS, algorithm_info, stream_info
 from dgdmn.core.text import MISSING, format_bytes, format_mean_sem, format_option, format_ratio
 from dgdmn.report.load import Run
+from dgdmn.report.table import finite, mean
 from dgdmn.runs.spec import RunSpec
 from reproduction import paper
 from reproduction import results as measured
-from reproduction.results import Results, finite, mean
+from reproduction.results import Results
 
 Specs = Sequence[RunSpec]
 PLAIN = "preset `paper`"  # the variant of a run with no option changed
@@ -56,12 +57,10 @@ def judge(results: Results, spec: RunSpec, measure: str) -> str:
     return with_verdict(results.values(spec, measure), theirs)
 
 
-def seconds(value: float) -> str:
+def seconds(times: Iterable[float]) -> str:
+    """Their mean in seconds."""
+    value = mean(times)
     return f"{value:,.0f} s" if math.isfinite(value) else MISSING
-
-
-def mean_seconds(groups: Iterable[Sequence[float]]) -> list[str]:
-    return [seconds(mean(group)) for group in groups]
 
 
 def title(spec: RunSpec) -> str:
@@ -76,15 +75,6 @@ def variant(spec: RunSpec) -> str:
     return ", ".join(parts) or PLAIN
 
 
-def tasks_missed(results: Results, spec: RunSpec) -> str:
-    """The mean number of tasks that were not learned when they came."""
-    return f"{mean(results.values(spec, 'not_learned')):.1f}".replace("nan", MISSING)
-
-
-def stored_bytes(results: Results, spec: RunSpec) -> str:
-    return format_bytes(mean(finite(run.memory_bytes for run in results.find(spec))))
-
-
 def machine(run: Run) -> str:
     """The machine and the software of a run."""
     versions, machine = run.record.config["versions"], run.record.config["machine"]
@@ -97,8 +87,7 @@ def machine(run: Run) -> str:
 
 def machine_letters(runs: Iterable[Run]) -> dict[str, str]:
     """A letter for each machine, in the order of the runs."""
-    machines = dict.fromkeys(map(machine, runs))
-    return dict(zip(machines, string.ascii_uppercase, strict=False))
+    return dict(zip(dict.fromkeys(map(machine, runs)), string.ascii_uppercase, strict=False))
 
 
 def papers_best(spec: RunSpec) -> float:
@@ -182,7 +171,7 @@ def options_table(results: Results, specs: Specs) -> str:
             cells = [(option or "`deep`") + recog, with_count([run.acc for run in runs])]
             cells += [sign + format_ratio(difference) if option else MISSING]
             kept = mean([run.memory_bytes for run in runs])
-            cells += [seconds(mean(times.groups[0])), format_bytes(kept)]
+            cells += [seconds(times.groups[0]), format_bytes(kept)]
             cells += [with_count(results.values(spec, name)) for name in ("noise", "occlusion")]
             rows.append((spec.algorithm, difference if option else -math.inf, cells))
         rows.sort(key=lambda row: row[:2])
