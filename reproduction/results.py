@@ -22,6 +22,7 @@ CURVES = {
     "occlusion": ("occlusion", "occlusion_accuracy"),
 }
 """Arrays of the artifact `resilience`: strengths and accuracies."""
+NOT_ENDED = "the run has not ended"
 LEARNED = 0.5  # accuracy right after training from which a task counts as learned
 
 
@@ -49,13 +50,12 @@ class Results:
         return finite(map(MEASURES[measure], self.find(spec)))
 
 
-def load_results(directory: Path) -> tuple[Results, list[str]]:
-    """Every collected run, and one line for each that cannot be used."""
+def load_results(directory: Path) -> tuple[Results, dict[str, str]]:
+    """The complete runs in a directory, and the reason why each of the others cannot be used."""
     runs, problems = load_runs(path.parent for path in sorted(directory.glob("*/config.json")))
     bad = {one.name: one.reason for one in problems}
-    bad |= {run.name: "the run has not ended" for run in runs if not run.complete}
-    lines = [f"cannot use {directory / name}: {why}; collect it again" for name, why in bad.items()]
-    return Results({run.key: run for run in runs if run.complete}), lines
+    bad |= {run.name: NOT_ENDED for run in runs if not run.complete}
+    return Results({run.key: run for run in runs if run.complete}), bad
 
 
 def average_curve(run: Run, last: int) -> list[float]:

@@ -1,4 +1,4 @@
-"""Tables in Markdown. Each takes the collected results and the runs of its target."""
+"""What the tables in tables.md show of the collected results."""
 
 import math
 import string
@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from dgdmn.config import resolve
 from dgdmn.config.registry import ALGORITHMS, algorithm_info, stream_info
-from dgdmn.core.text import MISSING, format_bytes, format_mean_sem, format_option, format_ratio
+from dgdmn.core.text import MISSING, format_mean_sem, format_option, format_ratio
 from dgdmn.report.load import Run
-from dgdmn.report.table import finite, mean
+from dgdmn.report.table import finite, mean, mean_curve
 from dgdmn.runs.spec import RunSpec
 from reproduction import paper
 from reproduction import results as measured
@@ -20,21 +18,6 @@ from reproduction.results import Results
 
 Specs = Sequence[RunSpec]
 PLAIN = "preset `paper`"  # the variant of a run with no option changed
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table.
-
-    >>> print(markdown(["", "ACC"], [["NN", ".100"]]))
-    |  | ACC |
-    | --- | --- |
-    | NN | .100 |
-    """
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
-
-
-def join(*parts: str) -> str:
-    return "\n\n".join(part for part in parts if part)
 
 
 def with_count(values: Sequence[float]) -> str:
@@ -136,45 +119,20 @@ def verdict_counts(results: Results, specs: Specs) -> tuple[int, str]:
     return len(found), ", ".join(listed)
 
 
-def readings_table(results: Results, specs: Specs) -> str:
-    """TDigits after each sleep for each reading of the text, and the distance to the paper's curve."""
-    slept = range(5, 41, 5)
-    rows = []
-    for what, name, last in (("all", "tdigits_average", 40), ("last 10", "tdigits_last10", 10)):
-        for algorithm in ("dgdmn", "dgr"):
-            theirs = paper.curve(name)[algorithm]
-            curves = [("paper", theirs, "")]
-            for spec in (spec for spec in specs if spec.algorithm == algorithm):
-                if found := results.find(spec):
-                    ours = np.mean([measured.average_curve(run, last) for run in found], axis=0)
-                    distance = math.sqrt(np.nanmean((ours - theirs) ** 2))
-                    curves.append((f"{variant(spec)} ({len(found)})", ours, format_ratio(distance)))
-            for setting, curve, rms in curves:
-                after = (format_ratio(float(curve[task - 1])) for task in slept)
-                rows.append([f"{algorithm_info(algorithm).title}, {what}", setting, *after, rms])
-    return markdown(["tasks", "setting (seeds)", *(f"after {n}" for n in slept), "rms"], rows)
+def mean_average(runs: Sequence[Run], last: int) -> tuple[float, ...]:
+    """Mean accuracy on the `last` tasks seen, after each task, over all seeds."""
+    return mean_curve([measured.average_curve(run, last) for run in runs])
 
 
-def options_table(results: Results, specs: Specs) -> str:
-    """What each option of `deep` is worth: turned off alone, compared with `deep` of the same seed."""
-    tables = []
-    for stream in dict.fromkeys(spec.stream for spec in specs):
-        rows = []
-        for spec in (spec for spec in specs if spec.stream == stream):
-            whole = {run.seed: run for run in results.find(unchanged(spec))}
-            runs = [run for run in results.find(spec) if run.seed in whole]
-            difference = mean([run.acc - whole[run.seed].acc for run in runs])
-            times = measured.training_times(runs, list(whole.values()))
-            option = ", ".join(f"`{k}` {format_option(v)}" for k, v in spec.changes().items())
-            recog = " (DGDMN-recog)" if spec.algorithm == "dgdmn-recog" else ""
-            sign = "+" if difference > 0 else ""
-            cells = [(option or "`deep`") + recog, with_count([run.acc for run in runs])]
-            cells += [sign + format_ratio(difference) if option else MISSING]
-            kept = mean([run.memory_bytes for run in runs])
-            cells += [seconds(times.groups[0]), format_bytes(kept)]
-            cells += [with_count(results.values(spec, name)) for name in ("noise", "occlusion")]
-            rows.append((spec.algorithm, difference if option else -math.inf, cells))
-        rows.sort(key=lambda row: row[:2])
-        head = [stream_info(stream).title, "ACC", "difference", "training", "bytes"]
-        tables.append(markdown([*head, "noise .3", "occlusion .28"], (cells for *_, cells in rows)))
-    return join(*tables)
+def rms_distance(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return math.sqrt(mean((a - b) ** 2 for a, b in zip(ours, theirs, strict=True)))
+
+
+def option_effects(results: Results, specs: Specs) -> list[tuple[float, RunSpec, Sequence[Run]]]:
+    """ACC minus that of the unchanged runs with the same seeds, the spec and its runs; largest loss first."""
+    effects = []
+    for spec in specs:
+        whole = {run.seed: run.acc for run in results.find(unchanged(spec))}
+        runs = [run for run in results.find(spec) if run.seed in whole]
+        effects.append((mean(run.acc - whole[run.seed] for run in runs), spec, runs))
+    return sorted(effects, key=lambda one: (one[1].algorithm, bool(one[1].changes()), one[0]))
