@@ -59,20 +59,29 @@ class Resilience:
 def read_dreams(run: Run) -> tuple[list[Dreams], list[str]]:
     """The dreams after each sleep, and a note for each file that could not be read."""
     names = [name.removeprefix("dreams-") for name in run.artifacts if name.startswith("dreams-")]
-    found, notes, left = [], list[str](), MAX_DREAM_BYTES
+    found, notes, left = list[Dreams](), list[str](), MAX_DREAM_BYTES
 
-    def parse(arrays: Arrays) -> tuple[Array, Array, float]:
+    def parse(arrays: Arrays) -> Dreams:
         nonlocal left
         left -= sum(array.nbytes for array in arrays.values())
         if left < 0:
             most = f"the dreams of a run may have {MAX_DREAM_BYTES:,} bytes"
             raise DgdmnError(f"{most} in total; these and later ones are not shown")
-        return _dreams(run, arrays)
+        x, task, n = _images(arrays["x"]), arrays["task"], len(run.tasks)
+        labels, judged = arrays["labels"], arrays["judged"]
+        if task.ndim != 1 or (len(x) and len(task) != len(x)):
+            raise ValueError("images and tasks differ in number")
+        if labels.shape != judged.shape or labels.ndim != 1:
+            raise ValueError("given and judged labels differ in number")
+        tasks = np.where(np.isin(task, np.arange(n)), task, n).astype(int)
+        return Dreams(
+            int(step), x, tasks, float(np.mean(labels == judged)) if len(labels) else math.nan
+        )
 
     for step in sorted(filter(str.isdecimal, names), key=int):
         if left >= 0:
             dreams, note = _read(run, f"dreams-{step}", parse)
-            found += [Dreams(int(step), *dreams)] if dreams else []
+            found += [dreams] if dreams else []
             notes += note
     return found, notes
 
@@ -194,19 +203,6 @@ def _read(run: Run, name: str, parse: Callable[[Arrays], T | None]) -> Read[T]:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         reason = printable(reason.replace(f"{path} is", "it is"))
         return None, [f"{path.name} could not be used: {reason.partition(chr(10))[0]}"]
-
-
-def _dreams(run: Run, arrays: Arrays) -> tuple[Array, Array, float]:
-    """Images, the column of each image's task, and label purity."""
-    x, task = _images(arrays["x"]), np.asarray(arrays["task"])
-    if task.ndim != 1 or (len(x) and len(task) != len(x)):
-        raise ValueError("images and tasks differ in number")
-    n = len(run.tasks)
-    tasks = np.where(np.isin(task, np.arange(n)), task, n).astype(int)
-    labels, judged = arrays["labels"], arrays["judged"]
-    if labels.shape != judged.shape or labels.ndim != 1:
-        raise ValueError("given and judged labels differ in number")
-    return x, tasks, float(np.mean(labels == judged)) if len(labels) else math.nan
 
 
 def _images(x: Array) -> Array:

@@ -125,27 +125,19 @@ def _wait_for(
 
 def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    failure = None
+    failure, asked = None, threading.Event()
     try:
         from dgdmn.runs.runner import execute  # torch is imported in the child only
 
-        execute(spec, out, stop=_stop_on_sigterm())
+        # SIGTERM may come twice: from the parent, and from whoever signals the whole process group.
+        signal.signal(signal.SIGTERM, lambda *_: asked.set())
+        execute(spec, out, stop=asked.is_set)
     except Exception as error:
         is_known, trace = isinstance(error, DgdmnError), traceback.format_exc()[-8_000:]
         message = str(error) if is_known else f"{type(error).__name__}: {error}".splitlines()[0]
         usage = isinstance(error, UsageError)
         failure = Failure(spec.name, shorten(message, 8_000), usage, trace)
     sender.send(failure)
-
-
-def _stop_on_sigterm() -> Callable[[], bool]:
-    """A function that says whether this process got SIGTERM.
-
-    It may come twice: from the parent, and from whoever signals the whole process group.
-    """
-    asked = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    return asked.is_set
 
 
 def _end_with_parent() -> None:
