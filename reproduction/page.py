@@ -12,7 +12,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dgdmn.core import text
 from dgdmn.core.files import write_atomic
-from dgdmn.report.load import Run
 from dgdmn.report.sections.configuration import run_command
 from reproduction import paper, tables
 from reproduction import results as measured
@@ -61,7 +60,7 @@ class Renderer:
         self._environment.undefined = StrictUndefined
         own = {name: getattr(self, name) for name in vars(Renderer) if not name.startswith("_")}
         own |= {name: partial(self.measure, name) for name in MEASURES}
-        shared = {"results": results, "targets": TARGETS, "command": command}
+        shared = {"results": results, "targets": TARGETS, "command": run_command}
         modules = {"tables": tables, "text": text, "paper": paper, "measured": measured}
         self._environment.globals |= own | shared | modules
 
@@ -120,9 +119,3 @@ class Renderer:
         if not path.exists() or (target and self._count_missing(name)):
             return claim
         return f"{claim}\n\n{self.render(path.read_text(encoding='utf-8'))}".strip()
-
-
-def command(run: Run) -> str:
-    """The command that repeats a run."""
-    words = re.sub(r"--([\w-]+) False\b", r"--no-\1", run_command(run)).replace(" True", "")
-    return f"{words} --threads {run.record.config['threads']}"

@@ -60,7 +60,7 @@ def variant(spec: RunSpec) -> str:
 
 def machine(run: Run) -> str:
     """The machine and the software of a run."""
-    versions, machine = run.record.config["versions"], run.record.config["machine"]
+    versions, machine = run.config["versions"], run.config["machine"]
     processor = machine.get("processor") or "processor not recorded"
     software = f"Python {versions['python']}, torch {versions['torch']}, numpy {versions['numpy']}"
     return (

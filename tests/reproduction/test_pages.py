@@ -6,8 +6,9 @@ import shutil
 import jinja2
 import pytest
 
+from dgdmn.report.sections.configuration import run_command
 from reproduction import tables
-from reproduction.page import Renderer, command, render_pages
+from reproduction.page import Renderer, render_pages
 from reproduction.results import Results
 from reproduction.targets import TARGETS, parse_run
 
@@ -90,15 +91,12 @@ def test_a_readme_without_a_place_for_results_stays_as_it_is(results, tmp_path):
 
 def test_commands(results):
     def of(text):
-        return command(results.find(parse_run(text))[0])
+        return run_command(results.find(parse_run(text))[0])
 
     start = "dgdmn run digits --algorithm dgdmn --preset"
-    assert (
-        of("digits dgdmn deep code_buffer=false")
-        == f"{start} deep --seed 0 --no-code-buffer --threads 1"
-    )
+    assert of("digits dgdmn deep code_buffer=false") == f"{start} deep --seed 0 --no-code-buffer"
     assert of("digits dgdmn deep sttm_generator_layers=128x64").endswith(
-        "--sttm-generator-layers 128 64 --threads 1"
+        "--sttm-generator-layers 128 64"
     )
     assert "--revise 1 6" in of("permnist ewc revise=1x6")
     assert "--together" in of("digits dgr together")
