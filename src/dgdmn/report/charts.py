@@ -95,8 +95,9 @@ def image_grid(blocks: Sequence[Block], labels: Sequence[str] = (), *, columns: 
     size = (0.28 * columns + 0.05 + 0.5 / len(blocks), 0.28 * n_rows + 0.4)
     figure, axes = _subplots(len(blocks), len(blocks), size)
     for one, (title, rows) in zip(axes, blocks, strict=True):
-        canvas = tile(rows, columns, empty=255)
-        one.imshow(canvas, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        canvas, empty = tile(rows, columns)
+        canvas[empty] = 255
+        one.imshow(canvas.squeeze(), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
         one.set(title=title, xticks=[], yticks=[])
     if labels:
         places = [len(canvas) / n_rows * (i + 0.5) for i in range(n_rows)]

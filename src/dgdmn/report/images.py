@@ -10,17 +10,20 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
+GRAYS = 15  # shades of gray; the sixteenth value of four bits marks empty tiles
 TILE = 28  # width and height of a sample on the page in pixels
 
 
-def tile(rows: Sequence[NDArray[Any]], columns: int, empty: int = 128) -> NDArray[np.uint8]:
-    """A canvas with one row of at most `columns` samples for each array; its rest has the color `empty`."""
+def tile(rows: Sequence[NDArray[Any]], columns: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """A canvas with one row of at most `columns` samples for each array, and a mask of its empty part."""
     height, width, *channels = next((row.shape[1:] for row in rows if len(row)), (1, 1))
-    canvas = np.full((len(rows) * height, columns * width, *channels), empty, np.uint8)
+    canvas = np.zeros((len(rows) * height, columns * width, *channels), np.uint8)
+    empty = np.ones(canvas.shape[:2], bool)
     for r, samples in enumerate(rows):
         for c, sample in enumerate(samples[:columns]):
-            canvas[r * height : (r + 1) * height, c * width : (c + 1) * width] = sample
-    return canvas.squeeze(2) if channels == [1] else canvas
+            part = np.s_[r * height : (r + 1) * height, c * width : (c + 1) * width]
+            canvas[part], empty[part] = sample, False
+    return canvas, empty
 
 
 def picture(rows: Sequence[NDArray[Any]], columns: int, alt: str) -> Markup:
@@ -32,8 +35,16 @@ def picture(rows: Sequence[NDArray[Any]], columns: int, alt: str) -> Markup:
 
 def grid_png(rows: Sequence[NDArray[Any]], columns: int) -> bytes:
     """A grid of samples as PNG, with few shades, because tiles are small and many."""
-    canvas, content = tile(rows, columns), io.BytesIO()
-    Image.fromarray(canvas).quantize(16 if canvas.ndim == 2 else 64).save(
-        content, "PNG", optimize=True
-    )
+    canvas, empty = tile(rows, columns)
+    content = io.BytesIO()
+    if canvas.ndim == 3 and canvas.shape[2] == 3:
+        canvas[empty] = 128
+        Image.fromarray(canvas).quantize(64).save(content, "PNG")
+        return content.getvalue()
+    gray = canvas.reshape(canvas.shape[:2]).astype(np.uint16) * (GRAYS - 1) // 255
+    levels = np.where(empty, GRAYS, gray).astype(np.uint8)
+    image = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
+    palette = [round(level * 255 / (GRAYS - 1)) for level in range(GRAYS) for _ in range(3)]
+    image.putpalette(palette + [128] * 3)
+    image.save(content, "PNG", optimize=True, bits=4, transparency=GRAYS)
     return content.getvalue()
