@@ -8,16 +8,13 @@ from typing import Self, final
 import torch
 from torch import Tensor
 
-from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.fitted import Memory
-from dgdmn.algorithms.nn import CustomizedNetwork
+from dgdmn.algorithms.nn import CustomizedNetwork, NetworkClassifier
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.dual import DualMemory
 from dgdmn.memory.generative import DeepGenerativeMemory
-from dgdmn.networks.classifier import cross_entropy
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import meta_weights
 from dgdmn.storage import State, class_indices, whole
@@ -96,38 +93,45 @@ def exemplar_capacity(factory: NetworkFactory, n_classes: int) -> int:
     return rows
 
 
-@final
-@dataclass(eq=False, repr=False, kw_only=True)
-class ER(ContinualClassifier):
-    """Each mini-batch of new rows is joined by as many rows from a reservoir of all earlier tasks.
-
-    They are drawn with replacement; the loss is the mean over both halves. The rows of a task enter the
-    reservoir after it is learned, so that every row ever seen is equally likely to be in it.
-    """
-
-    learner_epochs: int | None = None
-    exemplars: int | None = None
-
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
-        return _ReservoirNetwork(factory, n_classes, rng)
-
-
-class _ReservoirNetwork(CustomizedNetwork):
-    """A network, and a reservoir of its training rows."""
+class ExemplarNetwork(CustomizedNetwork):
+    """A network that keeps some training rows."""
 
     def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
         super().__init__(factory, n_classes, rng)
-        self._capacity = exemplar_capacity(factory, n_classes)
-        self._reservoir: Exemplars | None = None
-        self._seen = 0
+        self.capacity = exemplar_capacity(factory, n_classes)
+
+    def check_capacity(self, n: int, what: str) -> None:
+        """Refuse more classes or tasks than rows."""
+        if n > self.capacity:
+            raise UsageError(
+                f"exemplars is {self.capacity}, too few for one row of each of {n} {what}; raise it"
+            )
+
+    def state(self) -> State:
+        return {**super().state(), "capacity": self.capacity}
+
+    def load_tensors(self, state: State) -> None:
+        super().load_tensors(state)
+        self.capacity = whole(state, "capacity", 1)
+
+    def load_rows(self, state: State) -> Exemplars:
+        """The rows of a state; they must fit the network."""
+        return Exemplars.from_state(state, self.width, self._outputs)
+
+
+class _ReservoirNetwork(ExemplarNetwork):
+    """A network, and a reservoir of its training rows."""
+
+    _reservoir: Exemplars | None = None
+    _seen = 0
 
     def train(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Train on new and old rows together, then add the new ones to the reservoir."""
         self.learner.train_with(self._loss, (new.x, new.y), ctx.rng.next(), ctx.callback)
         rows = Exemplars.from_batch(new)
-        pool = rows if self._reservoir is None else join(self._reservoir, rows)
-        kept = len(pool) - len(new)
-        chosen = reservoir_rows(kept, len(new), self._seen, self._capacity, ctx.rng.next())
+        kept = len(self._reservoir or ())
+        pool = join(self._reservoir, rows) if self._reservoir else rows
+        chosen = reservoir_rows(kept, len(new), self._seen, self.capacity, ctx.rng.next())
         self._reservoir = pool.take(chosen)
         self._seen += len(new)
 
@@ -136,19 +140,29 @@ class _ReservoirNetwork(CustomizedNetwork):
             drawn = torch.randint(len(self._reservoir), (len(x),), generator=rng)
             old = self._reservoir.take(drawn).to_batch()
             x, y = torch.cat([x, old.x]), torch.cat([y, old.y])
-        return cross_entropy(self.learner(x, rng), y, self.config.clip_probability)
+        return self.cross_entropy(x, y, rng)
 
     def state(self) -> State:
         rows = None if self._reservoir is None else self._reservoir.state()
-        return {**super().state(), "rows": rows, "seen": self._seen, "capacity": self._capacity}
+        return {**super().state(), "rows": rows, "seen": self._seen}
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        rows = state["rows"]
-        reservoir = rows and Exemplars.from_state(rows, self.width, self._outputs)
-        self._reservoir = reservoir or None
-        kept = len(self._reservoir) if self._reservoir else 0
-        self._seen, self._capacity = whole(state, "seen", kept), whole(state, "capacity", 1)
+        self._reservoir = self.load_rows(state["rows"]) if state["rows"] else None
+        self._seen = whole(state, "seen", len(self._reservoir or ()))
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class ER(NetworkClassifier):
+    """Each mini-batch of new rows is joined by as many rows from a reservoir of all earlier tasks.
+
+    They are drawn with replacement; the loss is the mean over both halves. The rows of a task enter the
+    reservoir after it is learned, so that every row ever seen is equally likely to be in it.
+    """
+
+    memory_class = _ReservoirNetwork
+    exemplars: int | None = None
 
 
 def reservoir_rows(kept: int, new: int, seen: int, size: int, rng: torch.Generator) -> Tensor:
