@@ -35,9 +35,7 @@ class Batch:
 
     def classes(self) -> frozenset[int]:
         """The class indices that occur."""
-        return frozenset(
-            np.unique(np.asarray(self.y.cpu() if _is_tensor(self.y) else self.y)).tolist()
-        )
+        return frozenset(self.y.tolist())
 
     def subsample(self, n: int, generator: torch.Generator) -> Batch:
         """Draw n of these samples without replacement."""
@@ -52,13 +50,12 @@ def concat(*parts: Batch) -> Batch:
     filled = [part for part in parts if len(part)] or list(parts[:1])
     if len(filled) == 1:
         return filled[0]
+    join: Any = np.concatenate
     if _is_tensor(filled[0].x):
         import torch
 
-        return Batch(torch.cat([part.x for part in filled]), torch.cat([part.y for part in filled]))
-    return Batch(
-        np.concatenate([part.x for part in filled]), np.concatenate([part.y for part in filled])
-    )
+        join = torch.cat
+    return Batch(join([part.x for part in filled]), join([part.y for part in filled]))
 
 
 def _is_tensor(values: Any) -> bool:
