@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dgdmn.algorithms.nn import CustomizedNetwork, NetworkClassifier
-from dgdmn.core.batch import Batch
+from dgdmn.core.batch import Batch, concat
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
@@ -23,37 +23,21 @@ LABEL_BYTES = 4
 """A label is kept as int32."""
 
 
-@dataclass(frozen=True, eq=False)
-class Exemplars:
-    """Rows as uint8, round(255 x), which is exact for data that came as uint8. Immutable."""
-
-    x: Tensor
-    """Inputs as uint8, shape (n, d)."""
-    y: Tensor
-    """Class indices as int32, shape (n,)."""
+class Exemplars(Batch):
+    """Inputs as uint8, round(255 x), which is exact for data that came as uint8; labels as int32."""
 
     @classmethod
     def from_batch(cls, batch: Batch) -> Self:
         """These samples as bytes."""
         return cls((batch.x * 255).round().to(torch.uint8), batch.y.to(torch.int32))
 
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
-
     def to_batch(self) -> Batch:
         """The rows as a network trains on them: inputs in [0, 1]."""
         return Batch(self.x.float() / 255, self.y.long())
 
-    def take(self, rows: Tensor) -> Self:
-        """Some of these rows, by number or by a mask."""
-        return replace(self, x=self.x[rows], y=self.y[rows])
-
     def first(self, n: int) -> Self:
         """Copies of the first n rows; a view would keep all rows in memory."""
-        return replace(self, x=self.x[:n].clone(), y=self.y[:n].clone())
+        return type(self)(self.x[:n].clone(), self.y[:n].clone())
 
     def state(self) -> State:
         return {"x": self.x, "y": self.y}
@@ -68,11 +52,6 @@ class Exemplars:
         if rows.x.shape != (n, width) or rows.y.shape != (n,):
             raise ValueError(f"exemplars of shapes {rows.x.shape} and {rows.y.shape}")
         return rows
-
-
-def join(*parts: Exemplars) -> Exemplars:
-    """Concatenate exemplars."""
-    return Exemplars(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
 
 
 def exemplar_capacity(factory: NetworkFactory, n_classes: int) -> int:
@@ -130,15 +109,15 @@ class _ReservoirNetwork(ExemplarNetwork):
         self.learner.train_with(self._loss, (new.x, new.y), ctx.rng.next(), ctx.callback)
         rows = Exemplars.from_batch(new)
         kept = len(self._reservoir or ())
-        pool = join(self._reservoir, rows) if self._reservoir else rows
+        pool = concat(self._reservoir, rows) if self._reservoir else rows
         chosen = reservoir_rows(kept, len(new), self._seen, self.capacity, ctx.rng.next())
-        self._reservoir = pool.take(chosen)
+        self._reservoir = pool[chosen]
         self._seen += len(new)
 
     def _loss(self, x: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
         if self._reservoir is not None:
             drawn = torch.randint(len(self._reservoir), (len(x),), generator=rng)
-            old = self._reservoir.take(drawn).to_batch()
+            old = self._reservoir[drawn].to_batch()
             x, y = torch.cat([x, old.x]), torch.cat([y, old.y])
         return self.cross_entropy(x, y, rng)
 

@@ -8,9 +8,9 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from dgdmn.algorithms.exemplars import ExemplarNetwork, Exemplars, join
+from dgdmn.algorithms.exemplars import ExemplarNetwork, Exemplars
 from dgdmn.algorithms.nn import NetworkClassifier
-from dgdmn.core.batch import Batch
+from dgdmn.core.batch import Batch, concat
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.task_log import new_task_name
@@ -49,8 +49,8 @@ class _EpisodicNetwork(ExemplarNetwork):
         data, own_step = (new.x, new.y), step if past else RMSProp.step
         self.learner.train_with(self.cross_entropy, data, ctx.rng.next(), ctx.callback, own_step)
         known = [self._tasks[task]] if task in self._tasks else []
-        pool = join(*known, Exemplars.from_batch(new))
-        shuffled = pool.take(torch.randperm(len(pool), generator=ctx.rng.next()))
+        pool = concat(*known, Exemplars.from_batch(new))
+        shuffled = pool.subsample(len(pool), ctx.rng.next())
         tasks = {**self._tasks, task: shuffled}
         self._tasks = {name: rows.first(self.capacity // n_tasks) for name, rows in tasks.items()}
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dgdmn.algorithms.exemplars import ExemplarNetwork, Exemplars, join
+from dgdmn.algorithms.exemplars import ExemplarNetwork, Exemplars
 from dgdmn.algorithms.nn import NetworkClassifier
 from dgdmn.core.batch import Batch, concat
 from dgdmn.core.events import Context
@@ -55,8 +55,8 @@ class _NearestMeanNetwork(ExemplarNetwork):
         rows, chosen = Exemplars.from_batch(new), {}
         for y in sorted(new.classes()):
             known = [self._classes[y]] if y in self._classes else []
-            pool = join(*known, rows.take(rows.y == y))
-            chosen[y] = pool.take(herding(self._features(pool.to_batch().x), m))
+            pool = concat(*known, rows[rows.y == y])
+            chosen[y] = pool[herding(self._features(pool.to_batch().x), m)]
         return chosen
 
     def _features(self, x: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -27,17 +27,17 @@ class Batch:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Batch:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
-    def __getitem__(self, rows: Any) -> Batch:
-        return Batch(self.x[rows], self.y[rows])
+    def __getitem__(self, rows: Any) -> Self:
+        return type(self)(self.x[rows], self.y[rows])
 
     def classes(self) -> frozenset[int]:
         """The class indices that occur."""
         return frozenset(self.y.tolist())
 
-    def subsample(self, n: int, generator: torch.Generator) -> Batch:
+    def subsample(self, n: int, generator: torch.Generator) -> Self:
         """Draw n of these samples without replacement."""
         import torch
 
@@ -45,7 +45,10 @@ class Batch:
         return self[chosen.to(self.x.device)] if _is_tensor(self.x) else self[chosen.numpy()]
 
 
-def concat(*parts: Batch) -> Batch:
+Rows = TypeVar("Rows", bound=Batch)
+
+
+def concat(*parts: Rows) -> Rows:
     """Concatenate batches; a single non-empty part is returned without a copy."""
     filled = [part for part in parts if len(part)] or list(parts[:1])
     if len(filled) == 1:
@@ -55,7 +58,7 @@ def concat(*parts: Batch) -> Batch:
         import torch
 
         join = torch.cat
-    return Batch(join([part.x for part in filled]), join([part.y for part in filled]))
+    return type(filled[0])(join([part.x for part in filled]), join([part.y for part in filled]))
 
 
 def _is_tensor(values: Any) -> bool:

@@ -107,7 +107,7 @@ def remove_directory(directory: Path) -> None:
 def _open_regular(path: Path, flags: int) -> Iterator[BinaryIO]:
     """Open a regular file without waiting for a pipe. To write, no link is followed."""
     writes = flags != os.O_RDONLY
-    for name in ("O_NONBLOCK", "O_BINARY", "O_NOFOLLOW" if writes else ""):
+    for name in ("O_NONBLOCK", "O_BINARY", *(["O_NOFOLLOW"] if writes else [])):
         flags |= getattr(os, name, 0)  # each system has some of them
     with os.fdopen(os.open(path, flags, 0o666), "wb" if writes else "rb") as file:
         found = os.fstat(file.fileno())
