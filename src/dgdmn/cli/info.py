@@ -61,9 +61,9 @@ def data(args: Namespace) -> int:
         fetch.dataset_of(name)
     for name in names:
         if args.action == "verify":
-            for verdict in fetch.verify(name):
-                status, failed = ("ok ", failed) if verdict.ok else ("BAD", True)
-                show(f"{status} {verdict.file}: {verdict.message} ({verdict.source})")
+            for copy in fetch.verify(name):
+                failed |= not copy.ok
+                show(f"{'ok ' if copy.ok else 'BAD'} {copy.file}: {copy.message} ({copy.source})")
         else:
             for copy in fetch_with_bars(name) if args.action == "fetch" else fetch.where(name):
                 place = copy.path or f"not found; the cache is {fetch.cache_dir()}"
