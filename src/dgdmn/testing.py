@@ -4,6 +4,7 @@ from dgdmn.testing import check_memory
 check_memory(MyMemory)  # raises an AssertionError that says what is wrong
 """
 
+import builtins
 import copy
 import functools
 import gc
@@ -95,12 +96,10 @@ def check_algorithm(
         own = {key: part for key, part in given if key in _OWN_PARTS and part is not None}
         again = load(Path(home) / "memory", algorithm=type(two), **own)
     _same(before, again.predict_proba(X), "save and load change predictions")
-    for one, why in (
-        (two, "a failed call changes later learning"),
-        (again, "a loaded estimator learns differently"),
-    ):
-        one.partial_fit(*tasks[2], task="2")
-        _same(answers, one.predict_proba(X), why)
+    two.partial_fit(*tasks[2], task="2")
+    _same(answers, two.predict_proba(X), "a failed call changes later learning")
+    again.partial_fit(*tasks[2], task="2")
+    _same(answers, again.predict_proba(X), "a loaded estimator learns differently")
 
 
 def check_memory(make: OwnMemory, *, keeps_rows: bool = False) -> None:
@@ -176,8 +175,8 @@ def check_generator(factory: protocols.GeneratorFactory, shape: Shape = (8, 8)) 
     samples = g.sample(7, _rng(1))
     _check_inputs(samples, (7, d), "sample(7)")
     _same(samples, g.sample(7, _rng(1)), "sample gives other bits for the same seed")
-    other = g.sample(7, _rng(2))
-    assert not torch.equal(samples, other), "sample gives the same bits for another seed"
+    differs = not torch.equal(samples, g.sample(7, _rng(2)))
+    assert differs, "sample gives the same bits for another seed"
     _check_inputs(g.sample(0, _rng(1)), (0, d), "sample(0)")
     if isinstance(g, Reconstructs) and before is not None:
         assert _losses(g, x).mean() < before.mean(), "fit does not lower reconstruction_loss"
@@ -195,8 +194,8 @@ def check_generator(factory: protocols.GeneratorFactory, shape: Shape = (8, 8)) 
     _load(loaded, g)
     _same(samples, loaded.sample(7, _rng(1)), "load_state_dict does not restore sample")
     if isinstance(g, Reconstructs) and isinstance(loaded, Reconstructs):
-        restored = loaded.reconstruct(x)
-        _same(g.reconstruct(x), restored, "load_state_dict does not restore reconstruct")
+        message = "load_state_dict does not restore reconstruct"
+        _same(g.reconstruct(x), loaded.reconstruct(x), message)
 
 
 def check_learner(factory: protocols.LearnerFactory, shape: Shape = (8, 8)) -> None:
@@ -218,8 +217,7 @@ def check_learner(factory: protocols.LearnerFactory, shape: Shape = (8, 8)) -> N
     _same(answers, learner.predict_proba(x), "training a deep copy changes the original")
 
     learner.grow(n_classes, _rng(7))
-    unchanged = learner.predict_proba(x)
-    _same(answers, unchanged, "grow changes answers although there is nothing to add")
+    _same(answers, learner.predict_proba(x), "grow changes answers without a new class")
     learner.grow(n_classes + 2, _rng(7))
     grown = _check_probabilities(learner, x, n_classes + 2)
     old = grown[:, :n_classes].argmax(dim=1)
@@ -285,29 +283,14 @@ _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "sklearn", "scipy"}
 
 
 def _children(obj: object) -> Iterator[tuple[str, object]]:
-    """What an object refers to, each with the end of its path."""
-    if isinstance(obj, _NOT_WALKED):
+    """What an object refers to, each with the end of its path; parts that have a name come first."""
+    is_class = isinstance(obj, type)
+    if isinstance(obj, _NOT_WALKED) or (is_class and obj.__module__.split(".")[0] in _FOREIGN):
         return
-    if isinstance(obj, type):
-        own = {} if obj.__module__.partition(".")[0] in _FOREIGN else vars(obj)
-        yield from ((f".{name}", value) for name, value in own.items())
-    elif isinstance(obj, types.FunctionType):  # not its globals, which are the program
-        for cell in obj.__closure__ or ():
-            with suppress(ValueError):  # still empty
-                yield "()", cell.cell_contents
-        yield from (("()", value) for value in (obj.__defaults__, obj.__kwdefaults__, vars(obj)))
-    elif isinstance(obj, types.FrameType):
-        yield from ((f".{name}", value) for name, value in obj.f_locals.items())
-    elif isinstance(obj, torch.autograd.graph.Node):
-        for name in (name for name in dir(obj) if name.startswith("_saved_")):
-            with suppress(RuntimeError):  # freed after the backward pass
-                yield "", getattr(obj, name)
-        yield from ((".next", node) for node, _ in obj.next_functions)
-    else:
-        yield from _parts(obj)
-
-
-def _parts(obj: object) -> Iterator[tuple[str, object]]:
+    attributes = obj.f_locals if isinstance(obj, types.FrameType) else getattr(obj, "__dict__", {})
+    yield from ((f".{name}", value) for name, value in list(attributes.items()))
+    if is_class or isinstance(obj, types.FrameType):
+        return
     if isinstance(obj, Mapping):
         pairs = list(obj.items())
         yield from ((f"[{key!r}]", part) for key, value in pairs for part in (value, key))
@@ -318,11 +301,18 @@ def _parts(obj: object) -> Iterator[tuple[str, object]]:
     elif isinstance(obj, np.ndarray):
         yield ".base", obj.base
         yield from (("[]", item) for item in (obj.ravel() if obj.dtype == object else ()))
-    attributes = getattr(obj, "__dict__", {})
-    yield from ((f".{name}", value) for name, value in list(attributes.items()))
+    elif isinstance(obj, torch.autograd.graph.Node):
+        for name in (name for name in dir(obj) if name.startswith("_saved_")):
+            with suppress(RuntimeError):  # freed after the backward pass
+                yield "", getattr(obj, name)
+        yield from ((".next", node) for node, _ in obj.next_functions)
     yield "", type(obj)
-    slots_and_caches = (other for other in gc.get_referents(obj) if other is not attributes)
-    yield from (("", other) for other in slots_and_caches)
+    known, end = [attributes], ""
+    if isinstance(obj, types.FunctionType):  # its globals are the program
+        known, end = [attributes, obj.__globals__, vars(builtins)], "()"
+    for other in gc.get_referents(obj):  # slots, closures, caches
+        if not any(other is one for one in known):
+            yield end, other
 
 
 def _same(expected: Any, found: Any, message: str) -> None:
@@ -385,16 +375,21 @@ def _check_fit(fit: Callable[[torch.Generator, Callback], None], network: str, x
     assert epochs, "fit sends no events: call callback(EpochDone(...)) after each epoch"
     named = {event.network for event in epochs}
     assert named == {network}, f"fit's EpochDone events name the network {named}, not {network!r}"
-    counted = [(event.epoch, event.epochs) for event in epochs]
-    expected = [(k, len(epochs)) for k in range(1, len(epochs) + 1)]
-    assert counted == expected, "fit does not count its epochs from 1"
+    for k, event in enumerate(epochs, start=1):
+        right = (event.epoch, event.epochs) == (k, len(epochs))
+        assert right, "fit does not count its epochs from 1"
 
 
-def _check_inputs(x: Tensor, shape: Shape, call: str) -> None:
+def _check_tensor(x: Tensor, shape: Shape, call: str) -> None:
     assert isinstance(x, Tensor), f"{call} gives a {type(x).__name__}, not a tensor"
     assert x.dtype == torch.float32, f"{call} gives {x.dtype}, not torch.float32"
     assert tuple(x.shape) == shape, f"{call} gives shape {tuple(x.shape)}, not {shape}"
     assert not x.requires_grad, f"{call} gives a tensor with a gradient graph"
+    assert bool(torch.isfinite(x).all()), f"{call} gives values that are not finite"
+
+
+def _check_inputs(x: Tensor, shape: Shape, call: str) -> None:
+    _check_tensor(x, shape, call)
     assert bool(((x >= 0) & (x <= 1)).all()), f"{call} gives values outside [0, 1]"
 
 
@@ -415,22 +410,18 @@ def _check_row_by_row(function: Callable[[Tensor], Tensor], x: Tensor, name: str
 
 def _check_latents(g: LatentGenerator, x: Tensor) -> None:
     """Codes of the right size, deviations of at least 0, and inputs from any code."""
-    for part, name in zip(g.encode(x), ("mean", "deviation"), strict=True):
-        call, shape = f"the {name} of encode", (len(x), g.latent_dim)
-        assert tuple(part.shape) == shape, f"{call} has shape {tuple(part.shape)}, not {shape}"
-        assert part.dtype == torch.float32, f"{call} is {part.dtype}, not torch.float32"
-        assert not part.requires_grad, f"{call} carries a gradient graph"
-        assert bool(torch.isfinite(part).all()), f"{call} has values that are not finite"
-    assert bool((g.encode(x)[1] >= 0).all()), "the deviation of encode has values below 0"
+    mean, deviation = g.encode(x)
+    _check_tensor(mean, (len(x), g.latent_dim), "the mean of encode")
+    _check_tensor(deviation, (len(x), g.latent_dim), "the deviation of encode")
+    assert bool((deviation >= 0).all()), "the deviation of encode has values below 0"
     _check_row_by_row(lambda rows: torch.cat(g.encode(rows), dim=1), x, "encode")
     codes = torch.randn(7, g.latent_dim, generator=_rng(3))
     _check_rows(g.decode_mean, codes, x.shape[1], "decode_mean")
 
 
 def _losses(g: Reconstructs, x: Tensor) -> Tensor:
-    losses, name = g.reconstruction_loss(x), "reconstruction_loss"
-    assert tuple(losses.shape) == (len(x),), f"{name} gives shape {tuple(losses.shape)}, not (n,)"
-    assert bool(torch.isfinite(losses).all()), f"{name} gives values that are not finite"
+    losses = g.reconstruction_loss(x)
+    _check_tensor(losses, (len(x),), "reconstruction_loss")
     return losses
 
 
