@@ -70,10 +70,6 @@ def _predictor(model: ContinualClassifier) -> nn.Module:
 class _Predictor(nn.Module):
     """x → [0, 1] → G → x_recon → L, combined with the prior of z where it takes part, for the labeled outputs."""
 
-    low: Tensor
-    width: Tensor
-    units: Tensor
-
     def __init__(
         self,
         fitted: FittedState,
@@ -84,11 +80,9 @@ class _Predictor(nn.Module):
         super().__init__()
         self.generator, self.learner = generator, learner
         self.likelihood = None if prior is None else _Likelihood(prior, fitted.outputs)
-        bounds = (fitted.scaling.low, fitted.scaling.top)
-        low, top = (torch.from_numpy(bound.copy()).double() for bound in bounds)
-        self.register_buffer("low", low)
-        self.register_buffer("width", top - low)
-        self.register_buffer("units", torch.from_numpy(fitted.sorted_labels()[1].copy()))
+        self.low, top = (torch.tensor(b).double() for b in (fitted.scaling.low, fitted.scaling.top))
+        self.width = top - self.low
+        self.units = torch.tensor(fitted.sorted_labels()[1])
         self.missing = fitted.outputs - learner.head.out_features
 
     def forward(self, x: Tensor) -> Tensor:
@@ -109,17 +103,12 @@ class _Predictor(nn.Module):
 class _Likelihood(nn.Module):
     """log p(z | y) up to a constant, as `LatentPrior.log_likelihood`, in operations that ONNX has."""
 
-    means: Tensor
-    inverses: Tensor
-    shares: Tensor
-
     def __init__(self, prior: LatentPrior, outputs: int) -> None:
         super().__init__()
         shares = prior.weights.log() - prior.roots.diagonal(dim1=1, dim2=2).log().sum(dim=1)
         own = F.one_hot(prior.labels, outputs).bool()
-        self.register_buffer("means", prior.means)
-        self.register_buffer("inverses", torch.linalg.inv(prior.roots.double()).float())
-        self.register_buffer("shares", torch.where(own, shares[:, None], NEVER))
+        self.means, self.inverses = prior.means, torch.linalg.inv(prior.roots.double()).float()
+        self.shares = torch.where(own, shares[:, None], NEVER)
 
     def forward(self, z: Tensor) -> Tensor:
         standard = torch.einsum("kij,nkj->nki", self.inverses, z[:, None, :] - self.means)
