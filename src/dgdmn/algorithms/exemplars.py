@@ -19,8 +19,7 @@ from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import meta_weights
 from dgdmn.storage import State, class_indices, whole
 
-LABEL_BYTES = 4
-"""A label is kept as int32."""
+LABEL_BYTES = 4  # a label is kept as int32
 
 
 class Exemplars(Batch):

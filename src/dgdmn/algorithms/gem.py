@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 from torch import Tensor
+from torch.autograd import grad
 
 from dgdmn.algorithms.exemplars import ExemplarNetwork, Exemplars
 from dgdmn.algorithms.nn import NetworkClassifier
@@ -38,7 +39,8 @@ class _EpisodicNetwork(ExemplarNetwork):
 
         def step(optimizer: RMSProp, gradients: Gradients) -> None:
             g = _flat(gradients)
-            G = torch.stack([self._gradient(rows, optimizer) for rows in past])
+            losses = (self.cross_entropy(rows.x, rows.y, None) for rows in past)
+            G = torch.stack([_flat(grad(loss, optimizer.parameters)) for loss in losses])
             projected = project(g, G, self.config.gem_margin)
             if projected is not g:
                 parts = projected.split([part.numel() for part in gradients])
@@ -53,11 +55,6 @@ class _EpisodicNetwork(ExemplarNetwork):
         shuffled = pool.subsample(len(pool), ctx.rng.next())
         tasks = {**self._tasks, task: shuffled}
         self._tasks = {name: rows.first(self.capacity // n_tasks) for name, rows in tasks.items()}
-
-    def _gradient(self, rows: Batch, optimizer: RMSProp) -> Tensor:
-        """g_k: the gradient of the mean loss on all rows kept of a task."""
-        loss = self.cross_entropy(rows.x, rows.y, None)
-        return _flat(torch.autograd.grad(loss, optimizer.parameters))
 
     def state(self) -> State:
         rows = [{"task": task, **kept.state()} for task, kept in self._tasks.items()]

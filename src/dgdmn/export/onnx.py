@@ -21,8 +21,7 @@ from dgdmn.memory.latent_prior import LatentPrior
 from dgdmn.networks.classifier import Classifier
 from dgdmn.networks.vae import VAE
 
-NEVER = -1e30
-"""Replaces −∞, which ONNX's log-sum-exp turns into NaN."""
+NEVER = -1e30  # replaces −∞, which ONNX's log-sum-exp turns into NaN
 
 
 def onnx_bytes(model: ContinualClassifier) -> bytes:

@@ -26,8 +26,7 @@ from dgdmn.networks.train import map_batches
 from dgdmn.storage import State, bytes_in, map_arrays, to_numpy, whole
 from dgdmn.storage.checks import MAX_COUNT
 
-COUNTS = ("age", "n_seen", "n_classes", "outputs")
-"""Attributes saved as numbers."""
+COUNTS = ("age", "n_seen", "n_classes", "outputs")  # attributes saved as numbers
 POOLING_EXPONENT = 0.25
 """Exponent of the product of learner and prior, which are not independent (docs/decisions/deep.md)."""
 

@@ -10,16 +10,11 @@ from torch import Tensor
 
 from dgdmn.storage import State, class_indices
 
-KMEANS_ROUNDS = 15
-"""Rounds of k-means; the assignment hardly changes after these."""
-MIN_SAMPLES_PER_COMPONENT = 20
-"""Fewer samples do not determine a covariance."""
-MIN_VARIANCE = 1e-4
-"""Added to every covariance, so that it has a Cholesky factor."""
-MIN_ROOT = 1e-12
-"""Smallest diagonal value of a Cholesky factor that is loaded; a fitted one is far larger."""
-ROWS_PER_BLOCK = 64
-"""Latents scored at once; this many fit into a cache."""
+KMEANS_ROUNDS = 15  # the assignment hardly changes after these
+MIN_SAMPLES_PER_COMPONENT = 20  # fewer do not determine a covariance
+MIN_VARIANCE = 1e-4  # added to every covariance, so that it has a Cholesky factor
+MIN_ROOT = 1e-12  # least diagonal value of a loaded Cholesky factor; a fitted one is far larger
+ROWS_PER_BLOCK = 64  # latents scored at once; this many fit into a cache
 
 
 @dataclass(frozen=True, eq=False)

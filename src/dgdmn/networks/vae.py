@@ -12,8 +12,7 @@ from dgdmn.core.events import Callback
 from dgdmn.networks.layers import ToFeatures, ToImage, ToRows, dense, image_shape, make_layer, mlp
 from dgdmn.networks.train import Schedule, TrainableNetwork, map_batches
 
-MAX_LOG_VARIANCE = 20.0
-"""Largest log-variance of a latent: far above any learned value, far below overflow."""
+MAX_LOG_VARIANCE = 20.0  # of a latent: far above any learned value, far below overflow
 
 
 class VAE(TrainableNetwork):

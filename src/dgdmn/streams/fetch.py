@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 from dgdmn.config.registry import STREAMS, stream_info
 from dgdmn.core.errors import DataError, UsageError, suggestion
 
+Parsed = TypeVar("Parsed")
 Names = tuple[str, ...]
 Failures = dict[Names, list[str]]
 Progress = Callable[[str, int, int], None]
@@ -46,8 +47,8 @@ DHCD_ZIP: str = DATASETS["devanagari"][0][1]
 # 4,500 + 500 drawings of each shape, so the first 5,000 are enough.
 QUICKDRAW_HEADER, QUICKDRAW_PIXELS, QUICKDRAW_ROWS = 80, 784, 5000
 
-TIMEOUT, NPM_SECONDS = (5, 60), 180
-"""Seconds to connect and to wait for data, and for npm. Without a network, fail fast."""
+TIMEOUT = (5, 60)  # seconds to connect and to wait for data; without a network, fail fast
+NPM_SECONDS = 180
 OFFLINE = "no connection"
 
 
@@ -57,10 +58,8 @@ class Copy(NamedTuple):
     file: str
     path: Path | None
     source: str
-    ok: bool = False
-    """Whether `verify` found it intact."""
-    message: str = ""
-    """What it is, or what is wrong; from `verify`."""
+    ok: bool = False  # whether `verify` found it intact
+    message: str = ""  # from `verify`: what it is, or what is wrong
 
 
 class _DamagedError(DataError):
@@ -98,21 +97,20 @@ def verify(name: str) -> list[Copy]:
 
 
 def find(dataset: str) -> dict[str, Path]:
-    """Return a checked path for each file of a dataset; download files that are missing."""
+    """Return a checked path for each file of a dataset; if one is missing, `fetch` the dataset."""
     paths = [copy.path for copy in where(dataset)]
-    for path in filter(None, paths):
+    if None in paths:
+        paths = [copy.path for copy in fetch(dataset)]
+    found = {names[0]: path for names, path in zip(DATASETS[dataset], paths, strict=True) if path}
+    for path in found.values():
         check(path)
-    missing = [names for names, path in zip(DATASETS[dataset], paths, strict=True) if path is None]
-    if failures := _download_all(dataset, missing, None):
-        raise _unavailable(dataset, failures)
-    found = zip(DATASETS[dataset], where(dataset), strict=True)
-    return {names[0]: copy.path for names, copy in found if copy.path is not None}
+    return found
 
 
-def read(dataset: str, parse: Callable[..., Any]) -> Any:
+def read(dataset: str, parse: Callable[..., Parsed]) -> Parsed:
     """Return what `parse` makes of a dataset's files, once as long as they do not change."""
-    paths = find(dataset).values()
-    return _parse(parse, tuple((path, path.stat().st_mtime_ns) for path in paths))
+    files = tuple((path, path.stat().st_mtime_ns) for path in find(dataset).values())
+    return cast(Parsed, _parse(parse, files))
 
 
 @lru_cache(maxsize=len(DATASETS))
@@ -129,7 +127,7 @@ def fetch(name: str, progress: Progress | None = None) -> list[Copy]:
     if dataset is None:
         return []
     copies = [_verify(copy) for names in DATASETS[dataset] for copy in _copies(dataset, names)]
-    damaged = [copy for copy in copies if not copy.ok]
+    damaged = [copy for copy in copies if copy.path and not copy.ok]
     for copy in damaged:
         if copy.path and copy.source == "cache":  # it would hide an intact copy in DGDMN_DATA
             copy.path.unlink(missing_ok=True)
@@ -160,7 +158,7 @@ def _verify(copy: Copy) -> Copy:
         return copy._replace(message=str(error))
 
 
-def _unavailable(dataset: str, failures: Failures, damaged: Sequence[Copy] = ()) -> DataError:
+def _unavailable(dataset: str, failures: Failures, damaged: Sequence[Copy]) -> DataError:
     """Return an error that says which files are missing, what was tried, and where to put them."""
     names, reasons = next(iter(failures.items()))
     data = "absent" if os.environ.get("DGDMN_DATA") else "not set"
