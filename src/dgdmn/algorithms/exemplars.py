@@ -45,11 +45,10 @@ class Exemplars(Batch):
     def from_state(cls, state: State, width: int, n_classes: int) -> Self:
         """The rows that `state` returned: of this width, of some of these classes."""
         rows = cls(state["x"], class_indices(state["y"], n_classes))
-        n, whole_numbers = len(rows), (torch.int32, torch.int64)
-        if rows.x.dtype != torch.uint8 or rows.y.dtype not in whole_numbers or n == 0:
-            raise ValueError(f"{n} exemplars of types {rows.x.dtype} and {rows.y.dtype}")
-        if rows.x.shape != (n, width) or rows.y.shape != (n,):
-            raise ValueError(f"exemplars of shapes {rows.x.shape} and {rows.y.shape}")
+        n, x, y = len(rows), rows.x, rows.y
+        right_types = x.dtype == torch.uint8 and y.dtype in (torch.int32, torch.int64)
+        if not right_types or n == 0 or x.shape != (n, width) or y.shape != (n,):
+            raise ValueError(f"exemplars are {x.dtype} of {x.shape}, labels {y.dtype} of {y.shape}")
         return rows
 
 
