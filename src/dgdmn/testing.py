@@ -27,7 +27,7 @@ from dgdmn.algorithms.dgdmn import DGDMN
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import load
 from dgdmn.core.batch import Batch
-from dgdmn.core.events import Callback, Context, EpochDone, Event, ignore
+from dgdmn.core.events import Context, EpochDone, Event, ignore
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.protocols import GenerativeMemory, OwnMemory
 from dgdmn.memory.task_log import TaskInfo
@@ -169,8 +169,7 @@ def check_generator(factory: protocols.GeneratorFactory, shape: Shape = (8, 8)) 
     x, d = _patterns(shape).x, int(np.prod(shape))
     g = factory(shape, "stm", _rng(0))
     before = _losses(g, x) if isinstance(g, Reconstructs) else None
-    _check_fit(functools.partial(g.fit, x), "generator", x)
-    assert not (kept := find_rows(g, x)), f"fit keeps training rows at {kept[0]}"
+    _check_fit(g, x, x, "generator")
 
     samples = g.sample(7, _rng(1))
     _check_inputs(samples, (7, d), "sample(7)")
@@ -204,10 +203,9 @@ def check_learner(factory: protocols.LearnerFactory, shape: Shape = (8, 8)) -> N
     x, n_classes = data.x, len(data.classes())
     learner = factory(shape, n_classes, "stm", _rng(0))
     _check_probabilities(learner, x, n_classes)
-    _check_fit(functools.partial(learner.fit, data), "learner", x)
+    _check_fit(learner, data, x, "learner")
     answers = _check_probabilities(learner, x, n_classes)
     _right(answers.argmax(dim=1) == data.y, "fit learns a separable set")
-    assert not (kept := find_rows(learner, x)), f"fit keeps training rows at {kept[0]}"
     _check_rows(learner.predict_proba, x, n_classes, "predict_proba")
 
     twin = factory(shape, n_classes, "stm", _rng(0))
@@ -325,7 +323,7 @@ def _right(hits: Any, what: str) -> None:
 
 
 @contextmanager
-def _no_global_random_numbers(who: str) -> Iterator[None]:
+def _no_global_random_numbers(subject: str) -> Iterator[None]:
     def states() -> tuple[bytes, bytes]:
         numpy_state = pickle.dumps(np.random.get_state())  # noqa: NPY002
         return torch.get_rng_state().numpy().tobytes(), numpy_state
@@ -333,7 +331,7 @@ def _no_global_random_numbers(who: str) -> Iterator[None]:
     before = states()
     yield
     for library, old, new in zip(("torch", "numpy"), before, states(), strict=True):
-        assert old == new, f"{who}uses {library}'s global random numbers"
+        assert old == new, f"{subject}uses {library}'s global random numbers"
 
 
 def _check_refused(model: ContinualClassifier, x: Any, y: Any, why: str) -> None:
@@ -364,20 +362,21 @@ def _rng(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _check_fit(fit: Callable[[torch.Generator, Callback], None], network: str, x: Tensor) -> None:
-    """Fit with seed 5, and check its events, its random numbers and that inputs stay as they are."""
+def _check_fit(network: Any, data: Tensor | Batch, x: Tensor, kind: str) -> None:
+    """Fit with seed 5; check events, random numbers, that inputs stay as they are and no row is kept."""
     events: list[Event] = []
     before = x.clone()
     with _no_global_random_numbers("fit "):
-        fit(_rng(5), events.append)
+        network.fit(data, _rng(5), events.append)
     _same(before, x, "fit writes into the inputs it was given")
     epochs = [event for event in events if isinstance(event, EpochDone)]
     assert epochs, "fit sends no events: call callback(EpochDone(...)) after each epoch"
     named = {event.network for event in epochs}
-    assert named == {network}, f"fit's EpochDone events name the network {named}, not {network!r}"
+    assert named == {kind}, f"fit's EpochDone events name the network {named}, not {kind!r}"
     for k, event in enumerate(epochs, start=1):
         right = (event.epoch, event.epochs) == (k, len(epochs))
         assert right, "fit does not count its epochs from 1"
+    assert not (kept := find_rows(network, x)), f"fit keeps training rows at {kept[0]}"
 
 
 def _check_tensor(x: Tensor, shape: Shape, call: str) -> None:
@@ -435,6 +434,6 @@ def _check_probabilities(learner: Learner, x: Tensor, n_classes: int) -> Tensor:
 
 def _load(target: protocols.Stateful, source: protocols.Stateful) -> None:
     state = copy.deepcopy(source.state_dict())
-    strays = [key for key, value in state.items() if not isinstance(value, Tensor)]
-    assert not strays, f"state_dict has a value that is not a tensor at {strays[:1]}"
+    others = [key for key, value in state.items() if not isinstance(value, Tensor)]
+    assert not others, f"state_dict has a value that is not a tensor at {others[:1]}"
     target.load_state_dict(dict(state))

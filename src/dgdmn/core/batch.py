@@ -45,10 +45,10 @@ class Batch:
         return self[chosen.to(self.x.device)] if _is_tensor(self.x) else self[chosen.numpy()]
 
 
-Rows = TypeVar("Rows", bound=Batch)
+AnyBatch = TypeVar("AnyBatch", bound=Batch)
 
 
-def concat(*parts: Rows) -> Rows:
+def concat(*parts: AnyBatch) -> AnyBatch:
     """Concatenate batches; a single non-empty part is returned without a copy."""
     filled = [part for part in parts if len(part)] or list(parts[:1])
     if len(filled) == 1:

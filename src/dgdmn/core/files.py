@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dgdmn.core.errors import DgdmnError, UsageError
 
 LOCK = ".lock"
-MAX_BYTES = 64_000_000  # largest file that is read at once, and the most that an npz may unpack to
+MAX_BYTES = 64_000_000  # limit of a file that is read at once, and of what an npz unpacks to
 MAX_JSON_BYTES = 4_000_000  # JSON takes up to 70 times its bytes in memory
 _MAX_EMPTY = 1_000_000  # largest product of the sizes of an array that has no bytes
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
@@ -139,10 +139,10 @@ def read_json(path: Path) -> dict[str, Any]:
     content = read_bytes(path, MAX_JSON_BYTES)
     try:
         value = json.loads(content)
+        if not isinstance(value, dict):
+            raise ValueError("it is not a JSON object")
     except (ValueError, RecursionError, MemoryError) as error:
         raise DgdmnError(f"{path} is damaged: {error}; restore it or run it again") from error
-    if not isinstance(value, dict):
-        raise DgdmnError(f"{path} is damaged: it is not a JSON object; restore it or run it again")
     return value
 
 

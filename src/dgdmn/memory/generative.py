@@ -251,8 +251,7 @@ class DeepGenerativeMemory:
     def load_state(self, state: State) -> None:
         state = map_arrays(state, lambda array: copy_tensor(array, self.factory.device))
         n_classes = whole(state, "n_classes", self.n_classes, self.n_classes)
-        outputs = whole(state, "outputs", 1, n_classes)
-        age = whole(state, "age")
+        outputs, age = whole(state, "outputs", 1, n_classes), whole(state, "age")
         n_seen = whole(state, "n_seen", 0, age if self.config.age == "seen" else MAX_COUNT)
         if outputs != self.outputs:
             self.learner = self.factory.learner(self.role, outputs, SeedStream(0).next())

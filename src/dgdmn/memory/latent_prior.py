@@ -13,7 +13,7 @@ from dgdmn.storage import State, class_indices
 KMEANS_ROUNDS = 15  # the assignment hardly changes after these
 MIN_SAMPLES_PER_COMPONENT = 20  # fewer do not determine a covariance
 MIN_VARIANCE = 1e-4  # added to every covariance, so that it has a Cholesky factor
-MIN_ROOT = 1e-12  # least diagonal value of a loaded Cholesky factor; a fitted one is far larger
+MIN_ROOT = 1e-12  # smallest diagonal value of a loaded Cholesky factor; a fitted one is far larger
 ROWS_PER_BLOCK = 64  # latents scored at once; this many fit into a cache
 
 

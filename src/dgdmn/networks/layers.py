@@ -79,9 +79,8 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
         return height, width, channels
     side = round(shape[0] ** 0.5)
     if side * side != shape[0]:
-        raise UsageError(
-            f"{shape[0]} features are not a square image; convolutions need arrays of shape (n, h, w)"
-        )
+        problem = f"{shape[0]} features are not a square image"
+        raise UsageError(f"{problem}; convolutions need arrays of shape (n, h, w)")
     return side, side, 1
 
 
