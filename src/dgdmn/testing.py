@@ -242,7 +242,8 @@ def find_rows(obj: object, rows: Any) -> list[str]:
     flat = np.asarray(torch.as_tensor(rows).detach().cpu(), dtype=np.float32)
     flat = flat.reshape(len(flat), -1)
     varied = flat[flat.min(axis=1) < flat.max(axis=1)]
-    whole = np.round(varied * 255).astype(np.uint8)
+    unit = varied[(varied >= 0).all(axis=1) & (varied <= 1).all(axis=1)]  # others are not in bytes
+    whole = np.round(unit * 255).astype(np.uint8)
     wanted = [row.tobytes() for row in (*varied, *whole[whole.min(axis=1) < whole.max(axis=1)])]
     found, seen, waiting = [], {id(obj): obj}, [("", obj)]
     while waiting:
