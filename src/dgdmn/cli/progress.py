@@ -52,11 +52,12 @@ def show_progress(
 
         def update(failed: Collection[str]) -> None:
             for name, directory in runs.items():
-                status, before = _read(directory, began), statuses.get(name)
+                status = _read(directory, began)
                 if status is None:
                     continue
+                before = statuses[name].position if name in statuses else (0, False)
                 statuses[name], share = status, status.share
-                if bars.disable and (before is None or status.position != before.position):
+                if bars.disable and status.position != before:  # nothing before the first task
                     show(f"{name}: {status.text}", error=True)
                 visible = len(runs) <= _MAX_ROWS or (name not in failed and 0 < share < 1)
                 bars.update(ids[name], completed=share, text=status.text, visible=visible)
