@@ -15,8 +15,8 @@ from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
+from dgdmn.memory.components import MixtureSpec
 from dgdmn.memory.dual import DualMemory, split_by_newest_task
-from dgdmn.memory.mixture import MixtureSpec
 from dgdmn.memory.protocols import GenerativeMemory, JointlyScored
 from dgdmn.memory.task_log import TaskInfo, new_task_name
 from dgdmn.storage import State, bytes_in
@@ -214,6 +214,19 @@ class _LongTermOnly:
 
     def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
         return self.ltm.predict_proba(x)
+
+    def mixtures(self) -> list[GenerativeMemory]:
+        """A copy of the long-term memory, which this one holds from now on."""
+        self.ltm = copy.copy(self.ltm)
+        return [self.ltm]
+
+    def replace_long_term(self, ltm: GenerativeMemory) -> None:
+        self.ltm = ltm
+
+    def refresh(self, n_classes: int, ctx: Context) -> None:
+        """After components were removed or added: freeze again."""
+        self.ltm.consolidate([], ctx)
+        self.grow(n_classes)
 
     def grow(self, n_classes: int) -> None:
         self.ltm = copy.copy(self.ltm)

@@ -111,6 +111,12 @@ class FittedState:
             self, memory=copy.copy(self.memory), labels=list(self.labels), rng=replace(self.rng)
         )
 
+    def index_of(self, label: Any) -> int:
+        """The class index of a label."""
+        if label not in self.labels:
+            raise UsageError(f"no label {label!r}; there are {join_names(map(repr, self.labels))}")
+        return self.labels.index(label)
+
     def sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """`classes_`, and the output unit of each."""
         classes, units = np.unique(np.asarray(self.labels), return_index=True)

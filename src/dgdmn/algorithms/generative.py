@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -12,18 +13,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dgdmn.algorithms.closed_form import limit_threads
 from dgdmn.algorithms.estimator import exclusive_learning, seed_stream
-from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs, check_labels
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
+from dgdmn.core.text import join_names
 from dgdmn.features import FrontEnd, Own
-from dgdmn.memory.mixture import MixtureMemory, MixtureSpec
+from dgdmn.memory.components import Component, MixtureSpec
+from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
 from dgdmn.storage import State
 
@@ -147,6 +151,51 @@ class GenerativeClassifier(NetworkClassifier):
         check_is_fitted(self)
         return tuple(self._long_term(self.fitted_).tasks)
 
+    def forget(
+        self, *, labels: Iterable[Any] | None = None, tasks: Iterable[str] | None = None
+    ) -> Self:
+        """Remove what was learned of these labels, of these tasks, or of these labels within these tasks.
+
+        Only the mixture memory can. docs/mixture.md says what remains.
+        """
+        check_is_fitted(self)
+        with self._limits(), exclusive_learning(self):
+            fitted = self.fitted_.snapshot()
+            memories = self._mixtures(fitted, "forget")
+            chosen = None if labels is None else {fitted.index_of(label) for label in labels}
+            named = None if tasks is None else {str(task) for task in tasks}
+            if chosen is None and named is None:
+                raise UsageError("forget needs labels or tasks")
+
+            def matches(one: Component) -> bool:
+                by_label = chosen is None or one.label in chosen
+                return by_label and (named is None or one.task in named)
+
+            components = [one for memory in memories for one in memory.components]
+            known = {one.task for one in components}
+            for task in sorted((named or set()) - known):
+                raise UsageError(f"no task {task!r}; there are {join_names(sorted(known))}")
+            left = {one.label for one in components if not matches(one)}
+            if len(left) == 0:
+                raise UsageError("that would forget everything; begin with a new model instead")
+            order = list(range(len(fitted.labels)))
+            if not fitted.closed:
+                order = [index for index in order if index in left]
+            if not sum(memory.forget(matches, order) for memory in memories):
+                raise UsageError("nothing of these labels was learned in these tasks")
+            fitted.labels = [fitted.labels[index] for index in order]
+            fitted.outputs = max(fitted.config.n_classes, len(order))
+            fitted.memory.refresh(fitted.outputs, self._context(fitted))  # type: ignore[attr-defined]
+        return self._commit(fitted)
+
+    def _mixtures(self, fitted: FittedState, verb: str) -> list[MixtureMemory]:
+        """The memories of a snapshot, the long-term memory first; only mixtures can forget and merge."""
+        memories = fitted.memory.mixtures()  # type: ignore[attr-defined]
+        if not all(isinstance(memory, MixtureMemory) for memory in memories):
+            name = type(memories[0]).__name__
+            raise UsageError(f"{name} cannot {verb}; only the mixture memory can (preset 'best')")
+        return list(memories)
+
     def info(self) -> EstimatorInfo:
         """A summary: algorithm, tasks, options, bytes."""
         long_term = self._long_term(self.fitted_) if self.__sklearn_is_fitted__() else None
@@ -221,10 +270,11 @@ class GenerativeClassifier(NetworkClassifier):
 
     @contextmanager
     def _limits(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            stack.enter_context(limit_threads(self.threads))
-            if not self._uses_mixture(self._config()):
-                stack.enter_context(super()._limits())
+        fitted = vars(self).get("fitted_")
+        mixture = isinstance(fitted.inputs, FrontEnd) if fitted else None
+        if mixture is None:
+            mixture = self._uses_mixture(self._config())
+        with limit_threads(self.threads), nullcontext() if mixture else super()._limits():
             yield
 
 
@@ -232,3 +282,54 @@ def _make_own(
     own: OwnMemory, shape: tuple[int, ...], role: Role, n_classes: int, rng: SeedStream
 ) -> GenerativeMemory:
     return own(shape, n_classes, role, rng)
+
+
+def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassifier:
+    """A new model that has learned what both have, asleep: the same as learning everything in one.
+
+    Both need the mixture memory, the same front end, code and, for tables of few columns, the same scale.
+    """
+    for model in (a, b):
+        check_is_fitted(model)
+        if type(model) is not type(a):
+            raise UsageError(f"cannot merge {type(a).__name__} with {type(model).__name__}")
+    with a._limits(), exclusive_learning(a):
+        ours, theirs = a.fitted_.snapshot(), b.fitted_.snapshot()
+        _check_mergeable(a, ours, b, theirs)
+        labels = [*ours.labels, *(label for label in theirs.labels if label not in ours.labels)]
+        check_labels(labels)
+        places = [labels.index(label) for label in theirs.labels]
+        outputs = max(ours.config.n_classes, len(labels))
+        for model, fitted in ((a, ours), (b, theirs)):
+            fitted.memory.sleep(model._context(fitted))
+        mine, other = copy.copy(a._mixtures(ours, "merge")[0]), b._mixtures(theirs, "merge")[0]
+        mine.absorb(other.relabeled(places))
+        ours.memory.replace_long_term(mine)  # type: ignore[attr-defined]
+        ours.memory.refresh(outputs, a._context(ours))  # type: ignore[attr-defined]
+        ours.labels, ours.outputs = labels, outputs
+        ours.closed = ours.closed and theirs.closed
+        merged: GenerativeClassifier = clone(a)
+        merged.n_features_in_ = a.n_features_in_
+        if hasattr(a, "feature_names_in_"):
+            merged.feature_names_in_ = a.feature_names_in_
+        return merged._commit(ours)
+
+
+def _check_mergeable(
+    a: GenerativeClassifier, ours: FittedState, b: GenerativeClassifier, theirs: FittedState
+) -> None:
+    a._mixtures(ours, "merge"), b._mixtures(theirs, "merge")
+    if ours.shape != theirs.shape:
+        raise UsageError(f"cannot merge inputs of shape {ours.shape} with {theirs.shape}")
+    names = [getattr(model, "feature_names_in_", np.array([])).tolist() for model in (a, b)]
+    if names[0] != names[1]:
+        raise UsageError("cannot merge: the feature names differ")
+    for name in ("code_dim", "memory_budget"):
+        one, other = getattr(ours.config, name), getattr(theirs.config, name)
+        if one != other:
+            raise UsageError(f"cannot merge: {name} is {one} in one model and {other} in the other")
+    one, other = ours.inputs.state()["features"], theirs.inputs.state()["features"]
+    for name in ("kind", "seed", "fingerprint", "center", "spread"):
+        if not np.array_equal(one.get(name, 0), other.get(name, 0)):
+            what = "scale" if name in ("center", "spread") else "front end or its code_seed"
+            raise UsageError(f"cannot merge: the {what} of the features differs")

@@ -137,6 +137,26 @@ class DualMemory:
         awake = [held.memory for held in self.stm.awake]
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
 
+    def mixtures(self) -> list[GenerativeMemory]:
+        """Copies of all memories, the long-term memory first; this dual memory holds them from now on."""
+        self.ltm = copy.copy(self.ltm)
+        self.stm.awake = tuple(
+            TaskMemory(task, copy.copy(memory)) for task, memory in self.stm.awake
+        )
+        return [self.ltm, *(held.memory for held in self.stm.awake)]
+
+    def replace_long_term(self, ltm: GenerativeMemory) -> None:
+        self.ltm = ltm
+
+    def refresh(self, n_classes: int, ctx: Context) -> None:
+        """After components were removed or added: drop empty task memories, share the pool, freeze again."""
+        self.stm.awake = tuple(held for held in self.stm.awake if held.memory.tasks)
+        self.ltm.consolidate([], ctx)
+        assert isinstance(self.ltm, JointlyScored)
+        for held in self.stm.awake:
+            held.memory.pool = self.ltm.pool  # type: ignore[attr-defined]
+        self.grow(n_classes)
+
     def nbytes(self) -> int:
         """Bytes just before a sleep: the long-term memory and n_STM task memories at capacity.
 
