@@ -6,13 +6,14 @@ is unpickled.
 
 import errno
 import hashlib
+import io
 import json
 import math
 import os
 import re
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,15 +129,21 @@ def holds_memory(directory: Path) -> bool:
 
 
 def check_place(directory: Path) -> None:
-    """Refuse to save where other files are."""
+    """Refuse to save where other files are, among them the manifest of another program."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; a memory is saved as a directory")
-    if directory.is_dir() and not holds_memory(directory):
-        foreign = sorted(path.name for path in directory.iterdir() if not _ours(path.name))
-        if foreign:
-            raise UsageError(
-                f"{directory} holds {foreign[0]!r} and no memory; choose an empty directory"
-            )
+    if holds_memory(directory):
+        with suppress(DgdmnError):
+            if _parse(directory / MANIFEST).keys() >= {"format", "state", "files", "sha256"}:
+                return
+        raise UsageError(
+            f"{directory / MANIFEST} is not of a memory, or is damaged; choose an empty directory"
+        )
+    foreign = sorted(path.name for path in directory.glob("*") if not _ours(path.name))
+    if foreign:
+        raise UsageError(
+            f"{directory} holds {foreign[0]!r} and no memory; choose an empty directory"
+        )
 
 
 def discard(directory: Path) -> None:
@@ -163,8 +170,8 @@ def _refuse_link(directory: Path) -> None:
 
 def _holds(path: Path, content: bytes) -> bool:
     """Whether a regular file has this content."""
-    with suppress(DgdmnError):
-        return _content(path, len(content)) == content
+    with suppress(DgdmnError), _open(path) as (file, size):
+        return size == len(content) and file.read() == content
     return False
 
 
@@ -195,12 +202,8 @@ def _manifest(directory: Path) -> dict[str, Any]:
     with os_errors("read", path):
         if not path.exists() and not path.is_symlink():
             raise DgdmnError(f"{directory} holds no memory: there is no {MANIFEST} in it")
-    content = _content(path, MAX_MANIFEST_BYTES)
-    try:
-        manifest = json.loads(content, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, str(error)) from error
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
+    manifest = _parse(path)
+    if not isinstance(manifest.get("format"), int):
         raise _damaged(path, "it has no format number")
     if manifest["format"] != FORMAT:
         raise DgdmnError(
@@ -215,20 +218,37 @@ def _manifest(directory: Path) -> dict[str, Any]:
     return manifest
 
 
+def _parse(path: Path) -> dict[str, Any]:
+    """The JSON object in a manifest."""
+    with _open(path) as (file, size):
+        if size > MAX_MANIFEST_BYTES:
+            raise _damaged(path, f"it has {size:,} bytes, expected {MAX_MANIFEST_BYTES:,} at most")
+        content = file.read(size)
+    try:
+        manifest = json.loads(content, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(manifest, dict):
+        raise _damaged(path, "it is not a JSON object")
+    return manifest
+
+
 def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
     """The arrays of one file, by file and path."""
     if not isinstance(name, str) or not _ARRAY_FILE.fullmatch(name) or not isinstance(size, int):
         raise _damaged(directory / MANIFEST, f"{name!r} is not the name of an array file")
     path = directory / name
-    content = _content(path, size)
-    if len(content) != size or hashlib.sha256(content).hexdigest() != path.stem:
-        raise _damaged(path, "its checksum is wrong")
     try:
-        arrays = arrays_from_bytes(content)
+        arrays = arrays_from_bytes(_checked_content(path, size))
+        # Copies: views into the file's buffer are unaligned, and sums over them differ in the last bit.
+        return {f"{name}:{key}": np.array(array) for key, array in arrays.items()}
     except (SafetensorError, RuntimeError, *_PARSE_ERRORS) as error:
         raise _damaged(path, str(error)) from error
-    # Copies: views into the file's buffer are unaligned, and sums over them differ in the last bit.
-    return {f"{name}:{key}": np.array(array) for key, array in arrays.items()}
+    except MemoryError as error:
+        advice = "load it on a machine with more memory"
+        raise DgdmnError(
+            f"{path} has {size:,} bytes, too many for this machine; {advice}"
+        ) from error
 
 
 def _finite(text: str) -> float:
@@ -237,8 +257,23 @@ def _finite(text: str) -> float:
     return number
 
 
-def _content(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file; a link, a pipe or a larger file raises an error without being read."""
+def _checked_content(path: Path, size: int) -> bytes:
+    """The bytes of an array file. They are kept only if size, header and checksum are right."""
+    with _open(path) as (file, found):
+        if found != size:
+            raise _damaged(path, f"it has {found:,} bytes, expected {size:,}")
+        if not 0 < int.from_bytes(file.read(8), "little") < size:
+            raise _damaged(path, "its header is wrong")
+        file.seek(0)
+        if hashlib.file_digest(file, "sha256").hexdigest() != path.stem:
+            raise _damaged(path, "its checksum is wrong")
+        file.seek(0)
+        return file.read(size)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[io.BufferedReader, int]]:
+    """A regular file, open for reading, and its size; a link or a pipe raises an error without being read."""
     safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     linked = DgdmnError(f"{path} is not a regular file; a memory contains no links")
     with os_errors("read", path):
@@ -254,9 +289,7 @@ def _content(path: Path, limit: int) -> bytes:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise linked
-            if found.st_size > limit:
-                raise _damaged(path, f"it has {found.st_size} bytes, expected {limit} at most")
-            return file.read(found.st_size + 1)
+            yield file, found.st_size
 
 
 def _damaged(path: Path, why: str) -> DgdmnError:
