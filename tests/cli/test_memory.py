@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 import dgdmn
+from dgdmn.algorithms.persistence import save
 
 QUICK = ["--min-steps", "120", "--generator-epochs", "2", "--value-range", "-20", "20"]
 CENTERS = {"ash": (0, 6), "beech": (6, 0), "cedar": (-6, -6), "elm": (6, 6)}
@@ -187,6 +188,18 @@ def test_inspect_shows_the_options_it_learned_with(tmp_path, call):
     assert facts["next"]["rows"] == 50, "from the samples seen, because Python saves no notes"
     dgdmn.NN(min_steps=5).partial_fit(X, y).save(tmp_path / "nn")
     assert "Row counts are not recorded" in call("inspect", tmp_path / "nn")[0]
+
+
+def test_inspect_shows_the_latest_of_many_tasks(tmp_path, call):
+    model = dgdmn.NN(min_steps=5).partial_fit(*trees("elm"))
+    save(
+        model, tmp_path / "m", {"tasks": {f"day {n}": [1, 50] for n in range(1000)}, "slept": None}
+    )
+    lines = call("inspect", tmp_path / "m")[0].splitlines()
+    assert len(lines) < 120
+    assert lines[-1] == "These are 100 of 1,000 tasks; --json shows all."
+    assert any(line.startswith("task day 999:") for line in lines)
+    assert len(json.loads(call("inspect", tmp_path / "m", "--json")[0])["tasks"]) == 1000
 
 
 def test_mistakes_are_one_line(forest, refuse):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dgdmn import NN, load, storage
-from dgdmn.algorithms.persistence import read_notes, save
+from dgdmn.algorithms.persistence import load_with_notes, save
 from dgdmn.core.files import directory_lock
 
 SAVER = """
@@ -92,10 +92,10 @@ def test_savers_and_loads_do_not_disturb_each_other(savers, models, tmp_path):
     for process in processes:
         process.communicate(timeout=60)
     assert [process.returncode for process in processes] == [0] * savers
-    notes = read_notes(place)
+    model, notes = load_with_notes(place, threads=1)
     assert notes["number"] == count - 1, "the last save of some process"
     expected = answers[(int(notes["saver"]) + notes["number"]) % 2]
-    assert load(place, threads=1).predict_proba(X).tobytes() == expected
+    assert model.predict_proba(X).tobytes() == expected
     check_complete(place)
 
 
@@ -157,5 +157,5 @@ def test_a_memory_directory_that_the_user_links_is_followed(models, tmp_path):
     save(models[0][0], Path(tmp_path / "link"), {"a": 1})
     check_complete(tmp_path / "real")
     assert (tmp_path / "link").is_symlink()
-    assert read_notes(tmp_path / "link") == {"a": 1}
-    assert load(tmp_path / "link").classes_.tolist() == [0, 1]
+    model, notes = load_with_notes(tmp_path / "link")
+    assert (model.classes_.tolist(), notes) == ([0, 1], {"a": 1})

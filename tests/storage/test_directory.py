@@ -70,7 +70,6 @@ def test_what_is_written_is_read(memory):
     about, state = storage.read(memory)
     assert about == {"format": 2, "algorithm": "x"}
     assert same(STATE, state)
-    assert storage.read_about(memory) == about
     assert all(array.flags.aligned and array.flags.writeable for _, array in arrays_in(state))
 
 
@@ -372,7 +371,6 @@ def test_a_linked_manifest_is_neither_read_nor_written(memory, outside):
     (memory / "manifest.json").symlink_to(outside / "memory" / "manifest.json")
     assert not storage.holds_memory(memory)
     assert "contains no links" in refused(storage.read, memory)
-    assert "contains no links" in refused(storage.read_about, memory)
     assert "holds 'manifest.json' and no memory" in refused(storage.write, memory, {}, STATE)
 
 

@@ -21,8 +21,8 @@ from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import directory_lock, os_errors
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import printable, shorten
-from dgdmn.storage import State, arrays_in, check_place, read, read_about, to_numpy, write
-from dgdmn.storage.checks import typed, whole
+from dgdmn.storage import State, arrays_in, check_place, read, to_numpy, write
+from dgdmn.storage.checks import MAX_TASKS, typed, whole
 
 if TYPE_CHECKING:
     from dgdmn.algorithms.estimator import ContinualClassifier
@@ -58,24 +58,28 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
     Pass `generator=`, `learner=` or `memory=` again if it was made with your own, `algorithm=` if its class is
     not registered, and `threads=` or `callback=` as you like.
     """
+    return load_with_notes(path, device=device, **own)[0]
+
+
+def load_with_notes(
+    path: str | Path, *, device: str = "cpu", **own: Any
+) -> tuple[ContinualClassifier, Any]:
+    """A saved estimator and the notes of the same save; None where there are none."""
     from dgdmn.networks.runtime import check_device
 
     check_device(device)
     about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
-        return _check_prediction(restore_model(about, state, device=device, **own))
+        model = restore_model(about, state, device=device, **own)
+        _check_prediction(model)
+        return model, about.get("notes")
     except Exception as error:  # any failure here is the fault of the files
         if isinstance(error, UsageError) and own.keys() - {*_LOCAL}:  # or of the user's own parts
             raise
         name = "" if isinstance(error, DgdmnError | ValueError) else f"{type(error).__name__}: "
         reason = printable(shorten(" ".join(f"{name}{error}".split()), 300))
         raise DgdmnError(f"{path} is not a memory that can be loaded ({reason})") from error
-
-
-def read_notes(path: Path) -> Any:
-    """The notes saved beside a memory; None where there are none."""
-    return read_about(_real(path)).get("notes")
 
 
 def algorithm_name(kind: type) -> str:
@@ -145,10 +149,10 @@ def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> F
     if not labels:
         raise ValueError("there are no labels")
     check_labels(labels)
+    _check_sizes(state, outputs)
     for path, array in arrays_in(state):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{path} has values that are not finite")
-    _check_widths(state, outputs)
     config = _from_json("preset", about["config"])
     scaling = _restore_scaling(state.pop("scaling"), shape, typed(saved, "given_range", bool))
     rng = SeedStream(*(whole(saved["rng"], key, 0, MAX_SEED) for key in ("entropy", "used")))
@@ -196,15 +200,17 @@ def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:
             raise UsageError(f"{path} was made with its own {shown}; use load(path, {key}=…)")
 
 
-def _check_widths(state: Any, outputs: int) -> None:
-    """Refuse a memory that would answer with more or fewer classes than there are."""
+def _check_sizes(state: Any, outputs: int) -> None:
+    """Refuse a memory that answers with more or fewer classes than there are, or has too many tasks."""
     if isinstance(state, dict):
-        width = state.get("n_classes", outputs)
+        width, tasks = state.get("n_classes", outputs), state.get("tasks")
         if type(width) is not int or width != outputs:
             raise ValueError(f"{width!r} classes and {outputs} outputs")
+        if isinstance(tasks, list) and len(tasks) > MAX_TASKS:
+            raise ValueError(f"{len(tasks):,} tasks; at most {MAX_TASKS:,} are recorded")
     children = state if isinstance(state, list) else ()
     for child in state.values() if isinstance(state, dict) else children:
-        _check_widths(child, outputs)
+        _check_sizes(child, outputs)
 
 
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -213,20 +219,22 @@ def _check_parameters(parameters: Mapping[str, Any]) -> None:
     override(Config(), {key: value for key, value in parameters.items() if key in known})
 
 
-def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
+def _check_prediction(model: ContinualClassifier) -> None:
     """Predict with every memory once, so that errors of a file come up now and not later."""
-    fitted = model.fitted_
-    awake: tuple[str, ...] = getattr(model, "awake_tasks", tuple)()
+    fitted, info = model.fitted_, model.info()
+    awake, n_labels = info.awake, len(fitted.labels)
+    for name, known in (*info.consolidated.items(), *awake.items()):
+        if max(known.classes, default=0) >= n_labels:
+            raise ValueError(f"task {shorten(repr(name))} has a class beyond the {n_labels} labels")
     options = to_dict(fitted.config).items()
     kernels = itertools.chain(*(value for key, value in options if key.endswith("_convolutions")))
     if math.prod(fitted.shape) * max((1, *kernels)) > MAX_TRIED:
-        return model
+        return
     ends = (np.broadcast_to(end, fitted.shape) for end in (fitted.scaling.low, fitted.scaling.high))
     inputs = model._scale(fitted, np.stack(list(ends)))
     for task in (None, "", *awake) if awake else (None,):
         outputs = fitted.memory.predict_proba(inputs, task)
         model._most_likely(fitted.class_probabilities(outputs))
-    return model
 
 
 def _real(path: Path) -> Path:

@@ -19,7 +19,7 @@ from PIL import Image
 
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.persistence import algorithm_name, load, read_notes, save
+from dgdmn.algorithms.persistence import algorithm_name, load_with_notes, save
 from dgdmn.cli.options import check_applicable, flag, split_algorithm
 from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.config import override, resolve, to_dict
@@ -37,6 +37,8 @@ from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays
 Notes = dict[str, Any]
 """Saved beside a memory: `tasks` {name: [times learned, rows in all]} and `slept`, a UTC time or None."""
 Memory = tuple[ContinualClassifier, Notes]
+MAX_SHOWN = 100
+"""Tasks that `inspect` prints, the latest ones."""
 
 
 def learn(args: Namespace) -> None:
@@ -153,8 +155,11 @@ def inspect(args: Namespace) -> None:
     if args.json:
         show(*json.dumps(facts, indent=1).split("\n"))
         return
-    facts |= {f"task {name}": task for name, task in facts.pop("tasks").items()}
+    tasks = list(facts.pop("tasks").items())
+    facts |= {f"task {name}": task for name, task in tasks[-MAX_SHOWN:]}
     show(*(f"{key}: {_text(value)}" for key, value in facts.items()))
+    if len(tasks) > MAX_SHOWN:
+        show(f"These are {MAX_SHOWN} of {len(tasks):,} tasks; --json shows all.")
     if facts["next"] == {"rows": 0}:
         show("Row counts are not recorded in this memory. Pass --samples N for the next task.")
 
@@ -167,11 +172,11 @@ def load_memory(args: Namespace) -> Memory:
     own: dict[str, Any] = {"threads": getattr(args, "threads", 0) or default_threads()}
     if ":" in (name := split_algorithm(args.algorithm, None)[0]):
         own["algorithm"] = algorithm(name)
-    saved, notes = read_notes(args.memory), Notes(tasks={}, slept=None)
+    (model, saved), notes = load_with_notes(args.memory, **own), Notes(tasks={}, slept=None)
     with suppress(TypeError, KeyError, ValueError, AttributeError):  # saved from Python, or edited
         tasks = {task: [_count(times), _count(n)] for task, (times, n) in saved["tasks"].items()}
         notes = Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
-    return load(args.memory, **own), notes
+    return model, notes
 
 
 def _count(value: Any) -> int:

@@ -116,12 +116,6 @@ def _read_arrays(directory: Path, manifest: dict[str, Any]) -> tuple[dict[str, A
     return manifest, state
 
 
-def read_about(directory: Path) -> dict[str, Any]:
-    """Read what is known about a saved state, without the state."""
-    manifest = _manifest(directory)
-    return {key: value for key, value in manifest.items() if key not in ("state", "files")}
-
-
 def holds_memory(directory: Path) -> bool:
     """Whether a memory is saved there; a linked manifest is none."""
     path = directory / MANIFEST
