@@ -32,7 +32,7 @@ from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
 from dgdmn.runs.plan import MAX_TASKS, plan_next
 from dgdmn.storage import check_place, discard, holds_memory
-from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays
+from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays, rows_by_value
 
 Notes = dict[str, Any]
 """Saved beside a memory: `tasks` {name: [times learned, rows in all]} and `slept`, a UTC time or None."""
@@ -303,8 +303,8 @@ def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
         return [(args.task, found)]
     if args.task:
         raise UsageError(f"{args.data} names the task of each row; leave --task out")
-    masks = {str(name): found.task == name for name in dict.fromkeys(found.task.tolist())}
-    return [(name, found._replace(X=found.X[m], y=found.y[m])) for name, m in masks.items()]
+    groups = rows_by_value(found.task)
+    return [(str(name), found._replace(X=found.X[n], y=found.y[n])) for name, n in groups.items()]
 
 
 def _match_columns(args: Namespace, model: ContinualClassifier, found: Arrays) -> Arrays:
