@@ -273,6 +273,30 @@ def test_mistakes_are_one_line(forest, refuse):
     assert {path.name for path in Path().iterdir()} == names
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize(
+    ("y", "options", "why"),
+    [
+        ([0.0, 1.0, 2.5], [], "Unknown label type"),
+        ([0, 1, 2], ["--n-classes", "2"], "n_classes is 2"),
+        (np.array([0, 1, 2**63 + 1], np.uint64), [], "are not distinct in an array"),
+    ],
+)
+def test_all_tasks_of_a_file_are_checked_before_one_is_learned(
+    tmp_path, monkeypatch, call, refuse, y, options, why, is_new
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["--algorithm", "nn", "--min-steps", "5", *options]
+    y, X = np.asarray(y), np.random.default_rng(0).uniform(size=(30, 2))
+    np.savez("one.npz", X=X, y=np.zeros(30, y.dtype))
+    np.savez("three.npz", X=X, y=np.repeat(y, 10), task=np.repeat([1, 2, 3], 10))
+    if not is_new:
+        call("learn", "m", "one.npz", *words)
+    before = None if is_new else files_in(Path("m"))
+    assert why in refuse("learn", "m", "three.npz", *words)
+    assert (files_in(Path("m")) if Path("m").exists() else None) == before
+
+
 def test_a_first_save_that_fails_leaves_nothing(tmp_path, monkeypatch, refuse):
     """A disk that is full after the first file."""
     monkeypatch.chdir(tmp_path)

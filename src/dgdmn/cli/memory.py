@@ -49,7 +49,10 @@ def learn(args: Namespace) -> None:
     found = _read(args)
     with _lock(args.memory) as states:
         memory = _load_or_create(args, name, preset)
-        tasks = _split(args, _match_columns(args, memory[0], found))
+        found = _match_columns(args, memory[0], found)
+        tasks = _split(args, found)
+        with _plain_errors():  # before the first of several tasks is learned
+            memory[0].check_rows(found.X, np.asarray(found.y))
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")
