@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,8 @@ from PIL import Image
 
 import dgdmn
 from dgdmn.algorithms.persistence import save
+from dgdmn.cli.memory import _split
+from dgdmn.streams.readers import Arrays
 
 QUICK = ["--min-steps", "120", "--generator-epochs", "2", "--value-range", "-20", "20"]
 CENTERS = {"ash": (0, 6), "beech": (6, 0), "cedar": (-6, -6), "elm": (6, 6)}
@@ -202,6 +206,31 @@ def test_inspect_shows_the_latest_of_many_tasks(tmp_path, call):
     assert len(json.loads(call("inspect", tmp_path / "m", "--json")[0])["tasks"]) == 1000
 
 
+def test_inspect_beside_a_saver(tmp_path, monkeypatch, call):
+    """A saver removes an old file after `inspect` has listed it."""
+    dgdmn.NN(min_steps=5).partial_fit(*trees("elm")).save(tmp_path / "m")
+    (tmp_path / "m" / "old").write_text("x")
+    is_file = Path.is_file
+
+    def remove(path):
+        found = is_file(path)
+        if path.name == "old":
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(Path, "is_file", remove)
+    assert "algorithm: nn" in call("inspect", tmp_path / "m")[0]
+
+
+def test_a_task_for_each_row_takes_little_memory():
+    n = 5000
+    tracemalloc.start()
+    rows = Arrays(np.zeros((n, 1)), np.zeros(n), np.arange(n))
+    assert len(_split(Namespace(task=None, data="a.npz"), rows)) == n
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
+
+
 def test_mistakes_are_one_line(forest, refuse):
     before = files_in(forest)
     write_npz("other.npz", "elm")
@@ -225,6 +254,11 @@ def test_mistakes_are_one_line(forest, refuse):
         ("learn forest wide.npz", "X has 5 features"),
         ("learn forest bare.npy", "has no labels"),
         ("learn forest two.csv --task x", "leave --task out"),
+        ("learn forest other.npz --task ", "--task is empty"),
+        ("predict forest other.npz --task ", "--task is empty"),
+        ("learn new/er other.npz --n-classes 1 --threads 2000", "whole number in [1, 1024]"),
+        ("learn new/er real.npz", "Unknown label type"),
+        (f"dream forest --out d.csv --seed {2**32}", "Seed must be between 0 and 2**32 - 1"),
         (
             "learn forest other.npz --algorithm nn",
             "created with --algorithm dgdmn, not --algorithm nn",

@@ -14,6 +14,7 @@ import pytest
 
 from dgdmn import NN, load, storage
 from dgdmn.algorithms.persistence import load_with_notes, save
+from dgdmn.core.errors import DgdmnError
 from dgdmn.core.files import directory_lock
 
 SAVER = """
@@ -35,6 +36,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from dgdmn import storage
+from dgdmn.core.errors import DgdmnError
 from dgdmn.core.files import directory_lock
 home = Path(sys.argv[1])
 print("ready", flush=True)
@@ -149,6 +151,14 @@ def test_what_killed_savers_leave_is_no_reason_to_refuse_and_is_removed(models, 
             (home / name).write_bytes(b"secret rows")
         save(models[0][0], home)
         check_complete(home)
+
+
+def test_a_link_to_itself_is_refused_in_one_sentence(models, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(DgdmnError, match="loop is a link, not a directory; remove it"):
+        load(tmp_path / "loop")
+    with pytest.raises(DgdmnError, match=r"cannot write .*loop"):
+        save(models[0][0], tmp_path / "loop")
 
 
 def test_a_memory_directory_that_the_user_links_is_followed(models, tmp_path):

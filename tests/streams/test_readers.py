@@ -212,6 +212,12 @@ def test_dates_complex_numbers_and_bytes_are_refused(tmp_path, values, shown):
         assert "\n" not in text
 
 
+def test_a_task_without_a_name_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.zeros((2, 2)), y=np.arange(2), task=["", "b"])
+    with pytest.raises(DataError, match="task has an empty name, give every row a task"):
+        read_arrays(tmp_path / "a.npz")
+
+
 def test_invalid_folders_and_images_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty holds no images"):

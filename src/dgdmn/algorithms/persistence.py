@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -239,8 +240,8 @@ def _check_prediction(model: ContinualClassifier) -> None:
 
 def _real(path: Path) -> Path:
     """Where a path that a user names leads; inside, storage follows no link."""
-    with os_errors("read", path):
-        return path.resolve() if path.is_symlink() else path
+    with os_errors("read", path):  # `Path.resolve` raises a RuntimeError for a link to itself
+        return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _to_json(value: Any) -> Any:

@@ -120,7 +120,8 @@ def dream(args: Namespace) -> None:
     shape = _image_shape(info.shape) if kind == ".png" else ()
     if args.n > (most := MAX_BYTES // (8 * math.prod(info.shape))):
         raise UsageError(f"--n is {args.n:,}; at most {most:,} dreams of this shape can be written")
-    x, y = model.sample(args.n, random_state=args.seed)
+    with _plain_errors():
+        x, y = model.sample(args.n, random_state=args.seed)
     if kind == ".png":
         content = _sheet(model.fitted_.scaling.apply(x).reshape(len(x), *shape))
     elif kind == ".npz":
@@ -208,15 +209,19 @@ def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, lis
 def _lock(path: Path) -> Iterator[list[str]]:
     """Hold a memory for writing. Yields a list of its states; an interrupt shows the last one."""
     check_place(path)
-    new, states = not path.exists(), ["is unchanged"]
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    states = ["is unchanged"]
     with directory_lock(path):
         try:
             yield states
         except KeyboardInterrupt as stop:
             raise Interrupted(f"interrupted; {path} {states[-1]}") from stop
         finally:
-            if new and not holds_memory(path):  # none was created
+            if missing and not holds_memory(path):  # none was created
                 discard(path)
+                with suppress(OSError):  # another process uses one of them
+                    for parent in missing[1:]:
+                        parent.rmdir()
 
 
 @contextmanager
@@ -294,6 +299,8 @@ def _plain_errors() -> Iterator[None]:
 
 
 def _read(args: Namespace) -> Arrays:
+    if args.task == "":
+        raise UsageError("--task is empty; give a name, or leave it out")
     if not args.data.exists():
         raise UsageError(f"{args.data} does not exist; give .npz, .npy, .csv or a folder of images")
     return read_arrays(args.data, label=args.label)
@@ -336,7 +343,10 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
             needs.setdefault(stage.kind, {"samples": stage.samples, "steps": stage.steps})
     except UsageError as error:  # another kind of memory, or numbers beyond reason
         needs["unknown"] = str(error)
-    disk = sum(path.stat().st_size for path in args.memory.iterdir() if path.is_file())
+    disk = 0
+    for path in args.memory.iterdir():
+        with suppress(FileNotFoundError):  # a saver has removed it
+            disk += path.stat().st_size if path.is_file() else 0
     facts = {
         "memory": str(args.memory),
         "algorithm": info.algorithm,

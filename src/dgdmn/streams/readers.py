@@ -357,6 +357,8 @@ def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
         for text in {text for text in texts if isinstance(text, str)}:
             if text.encode(errors="replace").decode() != text:
                 raise error(f"{name}: {part} has {text!r}, which is not valid text; rename it")
+            if part == "task" and not text.strip():
+                raise error(f"{name}: task has an empty name, give every row a task")
     if X.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
         row = int(np.argmin(finite.reshape(len(X), -1).all(axis=1)))
         raise error(f"{name}: X has a NaN or infinite value in row {row} (from 0), fix it")
