@@ -62,18 +62,15 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
     return load_with_notes(path, device=device, **own)[0]
 
 
-def load_with_notes(
-    path: str | Path, *, device: str = "cpu", **own: Any
-) -> tuple[ContinualClassifier, Any]:
+def load_with_notes(path: str | Path, **own: Any) -> tuple[ContinualClassifier, Any]:
     """A saved estimator and the notes of the same save; None where there are none."""
     from dgdmn.networks.runtime import check_device
 
-    check_device(device)
+    check_device(device := own.pop("device", "cpu"))
     about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
-        model = restore_model(about, state, device=device, **own)
-        _check_prediction(model)
+        model = _check_prediction(restore_model(about, state, device=device, **own))
         return model, about.get("notes")
     except Exception as error:  # any failure here is the fault of the files
         if isinstance(error, UsageError) and own.keys() - {*_LOCAL}:  # or of the user's own parts
@@ -220,7 +217,7 @@ def _check_parameters(parameters: Mapping[str, Any]) -> None:
     override(Config(), {key: value for key, value in parameters.items() if key in known})
 
 
-def _check_prediction(model: ContinualClassifier) -> None:
+def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
     """Predict with every memory once, so that errors of a file come up now and not later."""
     fitted, info = model.fitted_, model.info()
     awake, n_labels = info.awake, len(fitted.labels)
@@ -230,12 +227,13 @@ def _check_prediction(model: ContinualClassifier) -> None:
     options = to_dict(fitted.config).items()
     kernels = itertools.chain(*(value for key, value in options if key.endswith("_convolutions")))
     if math.prod(fitted.shape) * max((1, *kernels)) > MAX_TRIED:
-        return
+        return model
     ends = (np.broadcast_to(end, fitted.shape) for end in (fitted.scaling.low, fitted.scaling.high))
     inputs = model._scale(fitted, np.stack(list(ends)))
     for task in (None, "", *awake) if awake else (None,):
         outputs = fitted.memory.predict_proba(inputs, task)
         model._most_likely(fitted.class_probabilities(outputs))
+    return model
 
 
 def _real(path: Path) -> Path:

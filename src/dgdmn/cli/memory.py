@@ -31,7 +31,7 @@ from dgdmn.core.text import count_noun, format_bytes, format_duration, format_op
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
 from dgdmn.runs.plan import MAX_TASKS, plan_next
-from dgdmn.storage import check_place, discard, holds_memory
+from dgdmn.storage import check_place, discard, holds_memory, whole
 from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays, rows_by_value
 
 Notes = dict[str, Any]
@@ -49,8 +49,7 @@ def learn(args: Namespace) -> None:
     found = _read(args)
     with _lock(args.memory) as states:
         memory = _load_or_create(args, name, preset)
-        found = _match_columns(args, memory[0], found)
-        tasks = _split(args, found)
+        tasks = _split(args, found := _match_columns(args, memory[0], found))
         with _plain_errors():  # before the first of several tasks is learned
             memory[0].check_rows(found.X, np.asarray(found.y))
         for n, (task, rows) in enumerate(tasks, start=1):
@@ -178,15 +177,9 @@ def load_memory(args: Namespace) -> Memory:
         own["algorithm"] = algorithm(name)
     (model, saved), notes = load_with_notes(args.memory, **own), Notes(tasks={}, slept=None)
     with suppress(TypeError, KeyError, ValueError, AttributeError):  # saved from Python, or edited
-        tasks = {task: [_count(times), _count(n)] for task, (times, n) in saved["tasks"].items()}
+        tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
         notes = Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
     return model, notes
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or not 0 <= value < 2**53:
-        raise ValueError(f"{value!r} is not a count")
-    return value
 
 
 def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, list[Any]]:

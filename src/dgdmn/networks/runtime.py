@@ -15,9 +15,6 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.storage import to_numpy
 
-MAX_THREADS = 1024
-"""With very many threads, libgomp ends the process."""
-
 # numpy looks up the smallest number once and warns if denormals are flushed at that moment
 np.finfo(np.float32), np.finfo(np.float64)
 
@@ -26,8 +23,8 @@ np.finfo(np.float32), np.finfo(np.float64)
 def use_threads(n: int | None) -> Iterator[None]:
     """Set torch threads and flush denormals inside this block."""
     is_number = isinstance(n, Integral) and not isinstance(n, bool)
-    if n is not None and not (is_number and 1 <= n <= MAX_THREADS):
-        raise UsageError(f"threads is {n!r}; it must be a whole number in [1, {MAX_THREADS}]")
+    if n is not None and not (is_number and 1 <= n <= 1024):  # libgomp ends a process with too many
+        raise UsageError(f"threads is {n!r}; it must be a whole number in [1, 1024]")
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(int(n or default_threads()))

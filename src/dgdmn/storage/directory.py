@@ -33,12 +33,8 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 ATTEMPTS = 20
 """How often `read` starts again because a saver replaced what it was reading."""
-_PARSE_ERRORS = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)  # what parsing wrong content may raise
+_PARSE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
+"""What parsing wrong content may raise."""
 _ARRAY_FILE = re.compile(r"[0-9a-f]{64}\.safetensors")
 _TEMPORARY = re.compile(r"\.(manifest\.json|[0-9a-f]{64}\.safetensors)(\.[0-9a-f]{16})?\.tmp")
 
@@ -127,17 +123,11 @@ def check_place(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; a memory is saved as a directory")
     if holds_memory(directory):
-        with suppress(DgdmnError):
+        with suppress(DgdmnError, AttributeError):
             if _parse(directory / MANIFEST).keys() >= {"format", "state", "files", "sha256"}:
                 return
-        raise UsageError(
-            f"{directory / MANIFEST} is not of a memory, or is damaged; choose an empty directory"
-        )
-    foreign = sorted(path.name for path in directory.glob("*") if not _ours(path.name))
-    if foreign:
-        raise UsageError(
-            f"{directory} holds {foreign[0]!r} and no memory; choose an empty directory"
-        )
+    if foreign := sorted(path.name for path in directory.glob("*") if not _ours(path.name)):
+        raise UsageError(f"{directory} holds {foreign[0]!r} and no memory; use an empty directory")
 
 
 def discard(directory: Path) -> None:
@@ -197,7 +187,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
         if not path.exists() and not path.is_symlink():
             raise DgdmnError(f"{directory} holds no memory: there is no {MANIFEST} in it")
     manifest = _parse(path)
-    if not isinstance(manifest.get("format"), int):
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
         raise _damaged(path, "it has no format number")
     if manifest["format"] != FORMAT:
         raise DgdmnError(
@@ -212,57 +202,46 @@ def _manifest(directory: Path) -> dict[str, Any]:
     return manifest
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    """The JSON object in a manifest."""
+def _parse(path: Path) -> Any:
+    """The JSON value in a manifest."""
     with _open(path) as (file, size):
         if size > MAX_MANIFEST_BYTES:
             raise _damaged(path, f"it has {size:,} bytes, expected {MAX_MANIFEST_BYTES:,} at most")
         content = file.read(size)
     try:
-        manifest = json.loads(content, parse_constant=_finite, parse_float=_finite)
+        return json.loads(content, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from error
-    if not isinstance(manifest, dict):
-        raise _damaged(path, "it is not a JSON object")
-    return manifest
 
 
 def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
-    """The arrays of one file, by file and path."""
+    """The arrays of one file, by file and path. It is read only if its size and checksum are right."""
     if not isinstance(name, str) or not _ARRAY_FILE.fullmatch(name) or not isinstance(size, int):
         raise _damaged(directory / MANIFEST, f"{name!r} is not the name of an array file")
     path = directory / name
     try:
-        arrays = arrays_from_bytes(_checked_content(path, size))
+        with _open(path) as (file, found):
+            if found != size:
+                raise _damaged(path, f"it has {found:,} bytes, expected {size:,}")
+            if not 0 < int.from_bytes(file.read(8), "little") < size:
+                raise _damaged(path, "its header is wrong")
+            file.seek(0)
+            if hashlib.file_digest(file, "sha256").hexdigest() != path.stem:
+                raise _damaged(path, "its checksum is wrong")
+            file.seek(0)
+            arrays = arrays_from_bytes(file.read(size))
         # Copies: views into the file's buffer are unaligned, and sums over them differ in the last bit.
         return {f"{name}:{key}": np.array(array) for key, array in arrays.items()}
     except (SafetensorError, RuntimeError, *_PARSE_ERRORS) as error:
         raise _damaged(path, str(error)) from error
     except MemoryError as error:
-        advice = "load it on a machine with more memory"
-        raise DgdmnError(
-            f"{path} has {size:,} bytes, too many for this machine; {advice}"
-        ) from error
+        raise DgdmnError(f"{path} has {size:,} bytes; load it with more memory") from error
 
 
 def _finite(text: str) -> float:
     if not math.isfinite(number := float(text)):
         raise ValueError(f"{text} is not a finite number")
     return number
-
-
-def _checked_content(path: Path, size: int) -> bytes:
-    """The bytes of an array file. They are kept only if size, header and checksum are right."""
-    with _open(path) as (file, found):
-        if found != size:
-            raise _damaged(path, f"it has {found:,} bytes, expected {size:,}")
-        if not 0 < int.from_bytes(file.read(8), "little") < size:
-            raise _damaged(path, "its header is wrong")
-        file.seek(0)
-        if hashlib.file_digest(file, "sha256").hexdigest() != path.stem:
-            raise _damaged(path, "its checksum is wrong")
-        file.seek(0)
-        return file.read(size)
 
 
 @contextmanager

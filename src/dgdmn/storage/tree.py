@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 State = dict[str, Any]
 """Text keys; leaves are arrays, numbers, text, booleans and None; dicts and lists nest."""
-_PLAIN = (str, int, float, type(None))
-"""Leaves that are no arrays; skipped early, because a state may have very many of them."""
 
 
 def is_array(leaf: Any) -> bool:
@@ -27,14 +25,11 @@ def arrays_in(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, state
     pairs = enumerate(state) if isinstance(state, list) else ()
     for key, child in state.items() if isinstance(state, dict) else pairs:
-        if not isinstance(child, _PLAIN):
-            yield from arrays_in(child, f"{path}/{key}".lstrip("/"))
+        yield from arrays_in(child, f"{path}/{key}".lstrip("/"))
 
 
 def map_arrays(state: Any, function: Callable[[Any], Any]) -> Any:
     """The same tree with a function applied to every array."""
-    if isinstance(state, _PLAIN):
-        return state
     if is_array(state):
         return function(state)
     if isinstance(state, dict):

@@ -16,6 +16,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -240,8 +241,12 @@ def to_labels(texts: Iterable[str]) -> NDArray[Any]:
 
 
 def _read_folder(path: Path, *_: str | None) -> Arrays:
-    visible = [_visible_at(path, depth) for depth in (0, 1, 2)]
-    by_depth = [[file for file in found if _is_image(file)] for found in visible]
+    patterns = ("*", "*/*", "*/*/*")  # `glob` skips hidden names, `Path.glob` does not
+    visible = [sorted(path / name for name in glob(p, root_dir=path)) for p in patterns]  # noqa: PTH207
+    by_depth = [
+        [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES and not file.is_dir()]
+        for found in visible
+    ]
     depths = [depth for depth, files in enumerate(by_depth) if files]
     if len(depths) != 1:
         problem = "has images at different depths" if depths else "holds no images"
@@ -261,15 +266,6 @@ def _read_folder(path: Path, *_: str | None) -> Arrays:
     y = to_labels(file.parent.name for file in files) if depths[0] else None
     tasks = to_labels(file.parent.parent.name for file in files) if depths[0] == 2 else None
     return Arrays(_read_images(path, files), y, tasks)
-
-
-def _visible_at(path: Path, depth: int) -> list[Path]:
-    found = path.glob("/".join("*" * (depth + 1)))
-    return sorted(p for p in found if not f"/{p.relative_to(path).as_posix()}".count("/."))
-
-
-def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
 
 
 def _read_images(path: Path, files: list[Path]) -> NDArray[np.uint8]:
@@ -349,8 +345,7 @@ def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
             raise error(f"{name}: {part} mixes types or lacks values, give values of one type")
         dtype = np.dtype(kinds[0])
         if dtype.kind not in "buifUT":
-            shown = getattr(kinds[0], "__name__", dtype)
-            raise error(f"{name}: {part} has type {shown}, give text or numbers")
+            raise error(f"{name}: {part} has type {dtype}, give text or numbers")
         if dtype.kind == "f" and not np.isfinite(values.astype(dtype)).all():
             raise error(f"{name}: {part} has a NaN or infinite value, give every row a value")
         texts = values.tolist() if values.dtype.kind in "UO" else ()
