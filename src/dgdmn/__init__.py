@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from dgdmn.algorithms.exemplars import ER
     from dgdmn.algorithms.gem import GEM
     from dgdmn.algorithms.icarl import ICaRL
+    from dgdmn.algorithms.ncm import NCM
     from dgdmn.algorithms.nn import NN, PPR, DropNN, Joint
     from dgdmn.algorithms.persistence import load
+    from dgdmn.algorithms.ridge import Ridge
+    from dgdmn.algorithms.slda import SLDA
     from dgdmn.algorithms.slowdown import EWC, SI, LwF
     from dgdmn.config import Config
 
@@ -21,15 +24,18 @@ __all__ = [
     "ER",
     "EWC",
     "GEM",
+    "NCM",
     "NN",
     "PPR",
     "SI",
+    "SLDA",
     "Config",
     "DGDMNRecog",
     "DropNN",
     "ICaRL",
     "Joint",
     "LwF",
+    "Ridge",
     "load",
 ]
 

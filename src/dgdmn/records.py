@@ -57,12 +57,14 @@ Phase = Literal[
 def run_key(config: Mapping[str, Any]) -> str:
     """The hash of everything that decides a run's numbers, from its configuration as plain JSON values.
 
-    The preset's name is not part of it. Options that the algorithm does not use are left out.
+    The preset's name is not part of it. Options that the algorithm does not use are left out, and so are
+    `arguments` if there are none: runs from before they existed keep their keys.
     """
     info = algorithm_info(config["algorithm"])
     names = ("stream", "algorithm", "seed", "evaluate_on", "revise", "together")
     used = {name: value for name, value in config["options"].items() if not info.unused(name)}
-    return key_of({**{name: config[name] for name in names}, "options": used})
+    arguments = {"arguments": given} if (given := config.get("arguments")) else {}
+    return key_of({**{name: config[name] for name in names}, "options": used, **arguments})
 
 
 def find_runs(directory: Path) -> dict[str, Path]:

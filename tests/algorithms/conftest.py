@@ -25,6 +25,7 @@ SMALL = {
     "sttm_generator_layers": (8,),
     "sttm_latent_dim": 2,
     "sttm_learner_layers": (8,),
+    "ridge_units": 30,
 }
 
 

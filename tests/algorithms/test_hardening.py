@@ -166,7 +166,7 @@ FORGED = [
     (("fitted", "labels"), [0, 0, 1], "distinct"),
     (("fitted", "closed"), 1, "closed"),
     (("fitted", "warned"), "no", "warned"),
-    (("fitted", "given_range"), None, "given_range"),
+    (("state", "scaling", "given"), None, "given"),
     (("fitted", "rng", "entropy"), -1, "entropy"),
     (("fitted", "rng", "used"), 10**30, "used"),
     (("state", "scaling", "low"), np.full(3, 1e9), "range of values"),

@@ -95,7 +95,7 @@ def test_learn_shows_no_option_of_another_algorithm(call):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("rn embedded", "no verb 'rn' (did you mean run?); there are run, resume"),
+        ("rn embedded", "no verb 'rn' (did you mean run?); there are run, compare, resume"),
         ("reproduce table-acc", "`dgdmn reproduce` is now `python -m reproduction`"),
         ("run", "required: STREAM; `dgdmn run --help`"),
         ("run digts", "no stream 'digts' (did you mean digits?)"),

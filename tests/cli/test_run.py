@@ -193,7 +193,7 @@ def test_missing_data_and_the_fallback(tmp_path, monkeypatch, refuse, offline, c
     rows = resolve("paper", "digits").n_max
     words = ["digits", *FOUR, "--fallback", "embedded", "--n-max", str(rows)]
     args = parse("dgdmn run", VERBS["run"], words)
-    args.stream = cli._stream_with_data(args.stream, args.fallback)
+    args.stream = cli.stream_with_data(args.stream, args.fallback)
     assert "running on Embedded digits instead" in capsys.readouterr().err
     for spec in cli.make_specs(args):
         assert (spec.stream, spec.changes()) == ("embedded", {"n_max": rows}), "as it was typed"

@@ -10,7 +10,9 @@ import pytest
 from dgdmn.config import PAPER, Config, registry
 from dgdmn.config.registry import (
     ALGORITHMS,
+    CLOSED_FORM_OPTIONS,
     GENERATORS,
+    STREAM_OPTIONS,
     STREAMS,
     AlgorithmInfo,
     algorithm_info,
@@ -19,6 +21,7 @@ from dgdmn.config.registry import (
     stream_info,
 )
 from dgdmn.core.errors import UsageError
+from dgdmn.streams import fetch
 
 OF_SHORT_TERM_MEMORY = {
     field.name for field in fields(Config) if field.name.startswith("sttm_")
@@ -55,19 +58,23 @@ def test_traits_agree_with_the_classes():
         assert info.exemplars == ("exemplars" in kind._get_param_names()), info.name
 
 
-def test_every_stream_has_a_preset_and_data_or_none():
-    assert STREAMS.keys() == PAPER.keys()
-    assert {info.dataset for info in STREAMS.values()} == {"mnist", "quickdraw", "devanagari", None}
+def test_every_stream_has_data_or_none_and_presets_name_streams():
+    assert STREAMS.keys() >= PAPER.keys()
+    assert {info.dataset for info in STREAMS.values()} == {*fetch.DATASETS, None}
     assert all(info.about for info in STREAMS.values())
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_unused_options_are_those_of_a_short_term_memory_that_is_not_there(name):
+def test_unused_options_are_those_of_parts_that_are_not_there(name):
     """Algorithms that keep rows may keep as many bytes as DGDMN, so its options matter to them."""
-    info = algorithm_info(name)
-    unused = {field.name for field in fields(Config) if info.unused(field.name)}
+    info, options = algorithm_info(name), {field.name for field in fields(Config)}
+    used = {option for option in options if not info.unused(option)}
+    if info.closed_form:
+        assert used == {*CLOSED_FORM_OPTIONS, *STREAM_OPTIONS, "n_classes"}
+        return
     matters = name in ("dgdmn", "dgdmn-recog", "gem", "icarl", "er")
-    assert unused == (set() if matters else OF_SHORT_TERM_MEMORY)
+    networks = options - {*CLOSED_FORM_OPTIONS}
+    assert used == (networks if matters else networks - OF_SHORT_TERM_MEMORY)
 
 
 @pytest.mark.parametrize(

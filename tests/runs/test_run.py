@@ -15,7 +15,7 @@ import pytest
 
 from dgdmn import streams
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.config import override, resolve
+from dgdmn.config import PAPER, override, resolve
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError
 from dgdmn.core.files import directory_lock
@@ -23,7 +23,7 @@ from dgdmn.records import RunWriter, read_status
 from dgdmn.runs import protocol, runner
 from dgdmn.runs.runner import execute
 from dgdmn.runs.spec import RunSpec
-from dgdmn.streams import TaskStream, from_arrays
+from dgdmn.streams import Rows, Task, TaskStream, from_arrays
 
 TINY = {"samples_per_task": 16, "generator_epochs": 1, "learner_epochs": 1, "min_steps": 4}
 TINY |= {"joint_epochs": 1}
@@ -40,8 +40,8 @@ def needs_data(stream):
 
 
 def pairs():
-    """Every algorithm on every stream; in the quick suite a few."""
-    for stream, algorithm in itertools.product(STREAMS, ALGORITHMS):
+    """Every algorithm on every stream with a preset; in the quick suite a few."""
+    for stream, algorithm in itertools.product(PAPER, ALGORITHMS):
         quick = stream == "embedded" or (stream == "hindi" and algorithm == "er")
         yield pytest.param(stream, algorithm, marks=() if quick else pytest.mark.slow)
 
@@ -70,10 +70,7 @@ def test_every_algorithm_runs_on_every_stream(tmp_path, stream, algorithm):
 )
 @pytest.mark.parametrize(
     "stream",
-    [
-        name if name == "embedded" else pytest.param(name, marks=pytest.mark.slow)
-        for name in STREAMS
-    ],
+    [name if name == "embedded" else pytest.param(name, marks=pytest.mark.slow) for name in PAPER],
 )
 def test_deep_runs_on_every_stream_with_its_own_sizes(tmp_path, stream, algorithm):
     needs_data(stream)
@@ -187,6 +184,30 @@ def test_a_custom_stream_can_be_run(tmp_path):
         UsageError, match="evaluate_on is 'validation', but the stream's validation"
     ):
         execute(replace(one, evaluate_on="validation"), tmp_path, stream=stream)
+
+
+@pytest.mark.parametrize("algorithm", ["nn", "dgdmn"])
+def test_a_common_test_set_is_tested_once_without_a_task_name(tmp_path, monkeypatch, algorithm):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 5)).astype(np.float32), np.arange(60) % 2
+    parts = [Rows(x[i::4], y[i::4]) for i in range(4)]
+    tasks = [(name, (0, 1)) for name in "abc"]
+    stream = TaskStream("users", tasks, (5,), lambda i: (parts[i], parts[3]), common_test=True)
+    asked, predict = [], ContinualClassifier.predict
+
+    def note(self, X, task=None):
+        asked.append(task)
+        return predict(self, X, task)
+
+    monkeypatch.setattr(ContinualClassifier, "predict", note)
+    options = override(resolve("quick"), TINY | {"samples_per_task": 8})
+    record = execute(RunSpec("users", algorithm, "quick", options), tmp_path, stream=stream)
+    assert (record.accuracy == record.accuracy[:, :1]).all()
+    assert record.accuracy.shape == (3, 3)
+    assert asked == [None] * (4 if algorithm == "dgdmn" else 3), "three steps and the last sleep"
+    if algorithm == "dgdmn":
+        assert np.isnan(record.accuracy_ltm[0]).all(), "before the first sleep"
+        assert (record.accuracy_ltm[1:] == record.accuracy_ltm[1:, :1]).all()
 
 
 def test_a_wrong_request_leaves_no_directory(tmp_path, monkeypatch):
@@ -397,3 +418,75 @@ def test_together_classifiers_train_as_long_as_joint_and_generators_as_ever(tmp_
     ]
     assert run("dgr") == memory
     assert run("dgdmn") == [("stm", *what[1:]) for what in memory] + memory
+
+
+class FeatureModel:
+    """Predicts class 0, from rows or from what it prepared; counts how often it prepares."""
+
+    def __init__(self):
+        self.learned, self.prepared, self.predicted = 0, [], []
+
+    def partial_fit(self, X, y, classes, task):
+        self.learned += 1
+
+    def prepare(self, X):
+        assert self.learned, "before it learned anything, it does not know how to prepare"
+        self.prepared.append(len(X))
+        return {"features": X}
+
+    def predict(self, X, task):
+        self.predicted.append(task)
+        return np.zeros(len(X["features"]), dtype=int)
+
+
+def unbalanced_stream():
+    """Two tasks of one class each, with 8 and 2 test rows."""
+    sizes = {"0": 8, "1": 2}
+    tasks = [
+        Task(name, *(Rows(np.zeros((n, 3), np.float32), np.full(n, int(name))),) * 3)
+        for name, n in sizes.items()
+    ]
+    tasks = [replace(task, validation=None) for task in tasks]
+    return from_arrays(tasks)
+
+
+def test_test_rows_are_prepared_once():
+    stream, model = unbalanced_stream(), FeatureModel()
+    tasks = protocol.RunTasks(stream, RunSpec("arrays", "nn", "quick", resolve("quick")))
+    for number in range(2):
+        tasks.read(number)
+    events = list(protocol.learn_stream(model, tasks, stream.classes))
+    rows = [event.accuracy for event in events if isinstance(event, protocol.Evaluated)]
+    assert rows == [(1.0, 0.0)] * 2
+    assert model.prepared == [8, 2], "once for each task"
+    assert model.predicted == ["0", "1"] * 2
+
+
+def test_accuracy_is_recorded_over_tasks_and_over_rows(tmp_path):
+    options = override(resolve("quick"), {"min_steps": 50})
+    record = execute(
+        RunSpec("arrays", "nn", "quick", options), tmp_path, stream=unbalanced_stream()
+    )
+    assert record.accuracy[-1].tolist() == [0, 1], "equal inputs: the last class is predicted"
+    assert record.summary["acc"] == 0.5
+    assert record.summary["row_accuracy"] == 0.2
+    assert record.summary["evaluate_cpu_seconds"] > 0
+
+
+def test_an_argument_of_the_class_reaches_the_estimator_and_survives_a_stop(tmp_path, monkeypatch):
+    used, looks = [], itertools.count()
+    learn = ContinualClassifier.partial_fit
+
+    def note(self, X, y, **named):
+        used.extend([self.generator] * (X.ndim == 3))  # the plan learns flat rows
+        return learn(self, X, y, **named)
+
+    monkeypatch.setattr(ContinualClassifier, "partial_fit", note)
+    one = replace(spec(algorithm="dgr"), arguments={"generator": "vae"})
+    with pytest.raises(Interrupted):
+        execute(one, tmp_path, stop=lambda: next(looks) > 12)
+    record = execute(one, tmp_path)
+    assert record.complete
+    assert record.config["arguments"] == {"generator": "vae"}
+    assert RunSpec.from_record(record) == one
+    assert set(used) == {"vae"}

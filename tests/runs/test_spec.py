@@ -7,7 +7,7 @@ import pytest
 
 from dgdmn.config import Config, override, resolve
 from dgdmn.core.errors import UsageError
-from dgdmn.records import RunRecord, RunWriter
+from dgdmn.records import RunRecord, RunWriter, run_key
 from dgdmn.runs.spec import RunSpec, find_run
 
 
@@ -38,6 +38,10 @@ def write(spec, directory):
         (spec(evaluate_on="validation"), "embedded-dgdmn-paper-on-validation-seed0"),
         (spec(algorithm="dgr", changes={"n_stm": 5}), "embedded-dgr-paper-seed0"),
         (spec(algorithm="my.module:Class"), "embedded-my.module.Class-paper-seed0"),
+        (
+            spec(algorithm="er", changes={"exemplars": 5}, arguments={"features": "none", "c": 1}),
+            "embedded-er-paper-exemplars-5-c_1-features_none-seed0",
+        ),
     ],
 )
 def test_the_name_says_what_differs_from_the_preset(one, name):
@@ -72,6 +76,20 @@ def test_wrong_combinations_are_refused():
     assert "-tdigits_classes-10-" in spec("tdigits", changes={"tdigits_classes": 10}).name
 
 
+def test_arguments_are_part_of_the_key_and_no_arguments_are_not():
+    one = spec(arguments={"features": "none", "units": 5})
+    assert one.key == spec(arguments={"units": 5, "features": "none"}).key
+    assert len({one.key, spec(arguments={"units": 5}).key, spec().key}) == 3
+    old = {key: value for key, value in spec().identity().items() if key != "arguments"}
+    assert run_key(old) == spec().key, "runs from before there were arguments are found"
+
+
+@pytest.mark.parametrize("wrong", [[], {"units": [3]}, {"callback": "x"}, {3: 4}])
+def test_arguments_are_plain_values(wrong):
+    with pytest.raises(UsageError, match=r"arguments is .*; it must be names with text, numbers"):
+        spec(arguments=wrong)
+
+
 def test_together_trains_as_long_as_joint_and_sleeps_at_once():
     assert spec().training_options() == spec().options
     options = spec(together=True).training_options()
@@ -80,6 +98,8 @@ def test_together_trains_as_long_as_joint_and_sleeps_at_once():
 
 
 def test_a_recorded_run_gives_its_spec_back(tmp_path):
+    one = spec(arguments={"features": "none"})
+    assert RunSpec.from_record(RunRecord.read(write(one, tmp_path / "own"))) == one
     one = spec(seed=4, revise=(1, 2), changes={"learner_layers": (7,)}, evaluate_on="validation")
     assert RunSpec.from_record(RunRecord.read(write(one, tmp_path / "run"))) == one
     path = tmp_path / "run" / "config.json"

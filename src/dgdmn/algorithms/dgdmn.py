@@ -18,7 +18,6 @@ from dgdmn.memory.protocols import GenerativeMemory
 from dgdmn.memory.task_log import TaskInfo, new_task_name
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import meta_weights
-from dgdmn.networks.runtime import use_threads
 from dgdmn.storage import State
 
 LONG_TERM = "long-term memory"
@@ -75,7 +74,7 @@ class DualClassifier(GenerativeClassifier):
         """Which memory predicts each sample when no task is given, and whether the sample is known."""
         check_is_fitted(self)
         memory, awake = _dual(self.fitted_), self.awake_tasks()
-        with use_threads(self.threads):
+        with self._limits():
             found = memory.recognize(self._to_inputs(X))
         names = (*awake, LONG_TERM)[: len(memory.memories())] if awake else (LONG_TERM,)
         return Recognition(

@@ -5,10 +5,10 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, NamedTuple, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -18,19 +18,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Memory, check_labels
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs, Memory, check_labels
 from dgdmn.algorithms.persistence import algorithm_name, save
-from dgdmn.algorithms.scaling import Scaling
 from dgdmn.config import DEFAULT_PRESET, Config, override, resolve
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback, Context, ignore
 from dgdmn.core.rng import SeedStream
-from dgdmn.networks.factory import NetworkFactory
-from dgdmn.networks.protocols import LearnerFactory
-from dgdmn.networks.runtime import check_device, use_threads
-from dgdmn.storage import bytes_in
+from dgdmn.storage import State, bytes_in
+
+
+class Prepared(NamedTuple):
+    """Inputs that `prepare` has translated already; every method that takes X takes them too."""
+
+    inputs: NDArray[Any]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -45,34 +47,37 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     preset: str | Config = field(default=DEFAULT_PRESET, kw_only=False)
     """`best`, `deep`, `paper`, `quick`, one for a stream as in `paper/hindi`, or your own Config."""
-    learner_layers: tuple[int, ...] | None = None
-    learner_convolutions: tuple[int, ...] | None = None
     n_classes: int | None = None
-    min_steps: int | None = None
-    batch_size: int | None = None
-    learning_rate: float | None = None
-    momentum: float | None = None
-    lr_schedule: Literal["constant", "one_cycle"] | None = None
-    learner: LearnerFactory | None = None
-    """Makes your own learners (`dgdmn.networks.protocols`)."""
-    value_range: tuple[Any, Any] | None = None
-    """(low, high) of all values to come. By default uint8 is 0-255, values in [0, 1] stay as they are, and any
-    other range is that of the first task."""
     random_state: Any = None
     """An int makes results repeatable."""
-    device: str = "cpu"
     threads: int | None = None
-    """torch threads; None: OMP_NUM_THREADS, else 1."""
+    """Threads of a call; None: OMP_NUM_THREADS, else 1."""
     callback: Callback | None = None
     """Is called with each event (`dgdmn.core.events`)."""
 
     @abstractmethod
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+        """What translates inputs like X for the memory."""
+
+    @abstractmethod
+    def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
+        """The same from a saved state; takes its part out of it."""
+
+    @abstractmethod
+    def _factory(self, config: Config, inputs: Inputs, shape: tuple[int, ...]) -> Any:
+        """What `_new_memory` makes memories from: it has `config` and the `shape` of the memory's inputs."""
+
+    @abstractmethod
+    def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
         """An empty memory."""
+
+    @abstractmethod
+    def _limits(self) -> AbstractContextManager[None]:
+        """Threads, and what else the numbers of a call need."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, learn X as one task, and sleep."""
-        with use_threads(self.threads), _transaction(self):
+        with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=True)
             fitted = self._begin(X, y, None)
             ctx = self._context(fitted)
@@ -98,7 +103,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         task : the task's name; without one, DGDMN recognizes a task it knows and takes any other as new
         """
         first = not self.__sklearn_is_fitted__()
-        with use_threads(self.threads), _transaction(self):
+        with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=first)
             fitted = self._begin(X, y, classes) if first else self.fitted_.snapshot()
             if not first and classes is not None:
@@ -130,9 +135,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def predict_unclipped(self, X: ArrayLike) -> NDArray[Any]:
         """Labels of inputs that are already in [0, 1], apart from noise: nothing is scaled or clipped."""
         check_is_fitted(self)
-        with use_threads(self.threads):
-            outputs = self.fitted_.memory.predict_proba(flat_rows(X), "")
+        with self._limits():
+            inputs = self.fitted_.inputs.apply_unclipped(np.asarray(X))
+            outputs = self.fitted_.memory.predict_proba(inputs, "")
         return self._most_likely(self.fitted_.class_probabilities(outputs))
+
+    def prepare(self, X: ArrayLike) -> Prepared:
+        """X as the memory sees it. Pass it to `predict` again and again instead of X."""
+        check_is_fitted(self)
+        with self._limits():
+            return Prepared(self._to_inputs(X))
 
     def save(self, path: str | Path) -> None:
         """Save what was learned as a directory, complete or absent; `dgdmn.load` reads it.
@@ -182,12 +194,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         """What the memory answers for X, as probabilities of the sorted classes."""
         check_is_fitted(self)
         fitted = self.fitted_
-        with use_threads(self.threads):
+        with self._limits():
             return fitted.class_probabilities(ask(fitted.memory, self._to_inputs(X)))
 
-    def _to_inputs(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Validated and scaled inputs, one flat row per sample."""
-        return self._scale(self.fitted_, self._validate(X, None, reset=False)[0])
+    def _to_inputs(self, X: ArrayLike) -> NDArray[Any]:
+        """Validated inputs as the memory sees them, one flat row per sample."""
+        if isinstance(X, Prepared):
+            return X.inputs
+        return self._translate(self.fitted_, self._validate(X, None, reset=False)[0])
 
     def _most_likely(self, probabilities: NDArray[np.float64]) -> NDArray[Any]:
         labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
@@ -205,13 +219,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         config, shape = self._config(), X.shape[1:]
         _check_width(config, labels)
         rng, outputs = seed_stream(self.random_state), max(config.n_classes, len(labels))
-        check_device(self.device)
-        memory = self._new_memory(self._factory(config, shape), outputs, rng)
-        scaling, closed = Scaling.fit(X, self.value_range), classes is not None
-        return FittedState(memory, labels, scaling, rng, shape, closed, outputs, config)
-
-    def _factory(self, config: Config, shape: tuple[int, ...]) -> NetworkFactory:
-        return NetworkFactory(config, shape, self.device, own_learner=self.learner)
+        inputs, closed = self._new_inputs(X, config), classes is not None
+        memory = self._new_memory(self._factory(config, inputs, shape), outputs, rng)
+        return FittedState(memory, labels, inputs, rng, shape, closed, outputs, config)
 
     def _config(self) -> Config:
         """The preset, overridden by what was passed to the constructor."""
@@ -219,7 +229,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             raise UsageError(f"preset is {self.preset!r}; give a name or a Config")
         chosen = self.preset if isinstance(self.preset, Config) else resolve(self.preset)
         own = vars(Config()).keys() & self.get_params(deep=False).keys()
-        return override(chosen, {name: getattr(self, name) for name in own})
+        given = {name: getattr(self, name) for name in own}
+        return override(chosen, {k: value for k, value in given.items() if not callable(value)})
 
     def _add_classes(self, fitted: FittedState, y: NDArray[Any]) -> None:
         """Register new labels, and grow the output layer where its width is not fixed."""
@@ -246,22 +257,22 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def _to_batch(self, fitted: FittedState, X: NDArray[Any], y: NDArray[Any]) -> Batch:
         unit = {label: index for index, label in enumerate(fitted.labels)}
         indices = np.array([unit[label] for label in y.tolist()], dtype=np.int64)
-        return Batch(self._scale(fitted, X), indices)
+        return Batch(self._translate(fitted, X), indices)
 
-    def _scale(self, fitted: FittedState, X: NDArray[Any]) -> NDArray[np.float32]:
+    def _translate(self, fitted: FittedState, X: NDArray[Any]) -> NDArray[Any]:
         if X.shape[1:] != fitted.shape:
             given, name = X.shape[1:], type(self).__name__
             raise ValueError(
                 f"X has samples of shape {given}, but {name} is expecting {fitted.shape}"
             )
-        if not fitted.warned and fitted.scaling.clips(X):
+        if not fitted.warned and fitted.inputs.clips(X):
             fitted.warned = True
-            source = "value_range" if fitted.scaling.given else "the range of the first task"
+            source = "value_range" if fitted.inputs.given else "the range of the first task"
             warnings.warn(
                 f"values outside {source} are clipped; give value_range=(low, high) of all values to come",
                 stacklevel=4,
             )
-        return fitted.scaling.apply(X)
+        return fitted.inputs.apply(X)
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         checks: dict[str, Any] = {"reset": reset, "allow_nd": True, "ensure_all_finite": False}
@@ -293,12 +304,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 def seed_stream(random_state: Any) -> SeedStream:
     """scikit-learn's `random_state` as a source of random generators."""
     return SeedStream(int(check_random_state(random_state).randint(2**31 - 1)))
-
-
-def flat_rows(X: ArrayLike) -> NDArray[np.float32]:
-    """Inputs as flat float32 rows."""
-    rows = np.asarray(X, dtype=np.float32)
-    return rows.reshape(len(rows), -1)
 
 
 def _check_raw_labels(y: Any) -> None:

@@ -8,8 +8,8 @@ from typing import Self, final
 import torch
 from torch import Tensor
 
-from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.fitted import Memory
+from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.algorithms.nn import CustomizedNetwork
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
@@ -98,7 +98,7 @@ def exemplar_capacity(factory: NetworkFactory, n_classes: int) -> int:
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class ER(ContinualClassifier):
+class ER(NetworkClassifier):
     """Each mini-batch of new rows is joined by as many rows from a reservoir of all earlier tasks.
 
     They are drawn with replacement; the loss is the mean over both halves. The rows of a task enter the

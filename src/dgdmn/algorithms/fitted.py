@@ -9,7 +9,6 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dgdmn.algorithms.scaling import Scaling
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import DgdmnError, UsageError
@@ -32,6 +31,29 @@ def check_labels(labels: Sequence[Any]) -> None:
         raise UsageError(
             f"labels {join_names(map(repr, labels), 3)} are not distinct in an array; use text"
         )
+
+
+class Inputs(Protocol):
+    """Translates a user's inputs for a memory: `Scaling` to [0, 1], or a `FrontEnd` to features."""
+
+    @property
+    def given(self) -> bool:
+        """Whether the user gave a range of values."""
+
+    def apply(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Inputs as the memory sees them, one flat row per sample."""
+
+    def apply_unclipped(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The same for inputs that are in [0, 1] already, apart from noise."""
+
+    def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """What a memory generates, in the user's shape and range."""
+
+    def clips(self, X: NDArray[Any]) -> bool:
+        """Whether some value lies outside the range."""
+
+    def state(self) -> State:
+        """What is saved of it, as plain values and arrays."""
 
 
 class Memory(Protocol):
@@ -67,7 +89,7 @@ class FittedState:
     memory: Memory
     labels: list[Any]
     """The label of each output unit, in order of appearance."""
-    scaling: Scaling
+    inputs: Inputs
     rng: SeedStream
     shape: tuple[int, ...]
     """Shape of one input as the user gave it."""

@@ -9,9 +9,9 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.exemplars import Exemplars, exemplar_capacity, join
 from dgdmn.algorithms.fitted import Memory
+from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.algorithms.nn import CustomizedNetwork
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
@@ -29,7 +29,7 @@ _RIDGE = 1e-6
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class GEM(ContinualClassifier):
+class GEM(NetworkClassifier):
     """Projects each gradient so that it does not raise the loss on the rows kept of another task.
 
     The tasks share the exemplars evenly: M / t rows each after t tasks. The paper keeps a task's last rows;

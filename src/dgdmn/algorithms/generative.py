@@ -10,13 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dgdmn.algorithms.estimator import (
-    ContinualClassifier,
-    exclusive_learning,
-    flat_rows,
-    seed_stream,
-)
-from dgdmn.algorithms.fitted import EstimatorInfo, FittedState
+from dgdmn.algorithms.estimator import exclusive_learning, seed_stream
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs
+from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
 from dgdmn.core.errors import UsageError
@@ -25,11 +21,10 @@ from dgdmn.memory.generative import DeepGenerativeMemory
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.protocols import GeneratorFactory, LatentGenerator
-from dgdmn.networks.runtime import use_threads
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GenerativeClassifier(ContinualClassifier):
+class GenerativeClassifier(NetworkClassifier):
     """A classifier with a generative memory."""
 
     uses_task_names: ClassVar[bool] = True
@@ -66,7 +61,7 @@ class GenerativeClassifier(ContinualClassifier):
     def sleep(self) -> Self:
         """Consolidate now what the short-term memory holds."""
         check_is_fitted(self)
-        with use_threads(self.threads), exclusive_learning(self):
+        with self._limits(), exclusive_learning(self):
             fitted = self.fitted_.snapshot()
             fitted.memory.sleep(self._context(fitted))
         return self._commit(fitted)
@@ -82,27 +77,29 @@ class GenerativeClassifier(ContinualClassifier):
         if not isinstance(n, Integral) or n < 1:
             raise UsageError(f"n is {n!r}; it must be a whole number of at least 1")
         rng = fitted.rng.side_stream() if random_state is None else seed_stream(random_state)
-        with use_threads(self.threads):
+        with self._limits():
             batch = long_term.sample(int(n), rng)
             units = np.array(batch.y)
             unnamed = units >= len(fitted.labels)  # an output that no class uses yet
             if unnamed.any():
                 answers = long_term.predict_proba(batch.x[unnamed])
                 units[unnamed] = answers[:, : len(fitted.labels)].argmax(axis=1)
-        return fitted.scaling.invert(batch.x, fitted.shape), np.asarray(fitted.labels)[units]
+        return fitted.inputs.invert(batch.x, fitted.shape), np.asarray(fitted.labels)[units]
 
     def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
         """X as the long-term memory models it, in the range learned (uint8 as floats in [0, 1])."""
         fitted, long_term = self._require_long_term()
-        with use_threads(self.threads):
+        with self._limits():
             rows = long_term.recall(self._to_inputs(X)).x
-        return fitted.scaling.invert(rows, fitted.shape)
+        return fitted.inputs.invert(rows, fitted.shape)
 
     def reconstruct_unclipped(self, X: ArrayLike) -> NDArray[np.float32]:
         """Reconstructions, in [0, 1], of inputs that are already in [0, 1], apart from noise."""
         long_term = self._require_long_term()[1]
-        with use_threads(self.threads):
-            rows: NDArray[np.float32] = long_term.recall(flat_rows(X)).x
+        with self._limits():
+            rows: NDArray[np.float32] = long_term.recall(
+                self.fitted_.inputs.apply_unclipped(np.asarray(X))
+            ).x
         return rows.reshape(np.shape(X))
 
     def has_latents(self) -> bool:
@@ -120,7 +117,7 @@ class GenerativeClassifier(ContinualClassifier):
             name = type(getattr(long_term, "generator", long_term)).__name__
             raise UsageError(f"{name} has no latents; use a generator that is a LatentGenerator")
         assert isinstance(long_term, DeepGenerativeMemory)
-        with use_threads(self.threads):
+        with self._limits():
             return long_term.encode(self._to_inputs(X))
 
     def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
@@ -151,13 +148,13 @@ class GenerativeClassifier(ContinualClassifier):
             raise UsageError("the long-term memory is empty; call sleep(), or learn more tasks")
         return self.fitted_, long_term
 
-    def _factory(self, config: Config, shape: tuple[int, ...]) -> NetworkFactory:
+    def _factory(self, config: Config, inputs: Inputs, shape: tuple[int, ...]) -> NetworkFactory:
         generator = self.generator
         if isinstance(generator, str):
             info = generator_info(generator)
             built_in = info.target == generator_info("vae").target
             generator = None if built_in else load_target(info.target)
-        return replace(super()._factory(config, shape), own_generator=generator)
+        return replace(super()._factory(config, inputs, shape), own_generator=generator)
 
     def _memory_factory(
         self, factory: NetworkFactory, *, until_known: bool = False

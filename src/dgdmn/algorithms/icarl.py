@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.exemplars import Exemplars, exemplar_capacity, join
 from dgdmn.algorithms.fitted import Memory
+from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.algorithms.nn import CustomizedNetwork
 from dgdmn.core.batch import Batch, concat
 from dgdmn.core.errors import UsageError
@@ -22,7 +22,7 @@ from dgdmn.storage import State, whole
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class ICaRL(ContinualClassifier):
+class ICaRL(NetworkClassifier):
     """The classes share the exemplars evenly; a row belongs to the class whose mean is nearest.
 
     Features are those of the last hidden layer, normalized. `predict_proba` is a softmax over negative

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.fitted import Memory
+from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.core.batch import Batch, concat
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
@@ -24,7 +24,7 @@ from dgdmn.storage import State, class_indices, map_arrays, to_numpy, typed
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class NN(ContinualClassifier):
+class NN(NetworkClassifier):
     """The paper's "feedforward neural network": the learner alone, six epochs a task (section 4)."""
 
     learner_epochs: int | None = None
@@ -35,7 +35,7 @@ class NN(ContinualClassifier):
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class DropNN(ContinualClassifier):
+class DropNN(NetworkClassifier):
     """NN with dropout after each hidden layer, "to prevent representational overlaps" (section 4)."""
 
     learner_epochs: int | None = None
@@ -110,7 +110,7 @@ class CustomizedNetwork(Network):
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class PPR(ContinualClassifier):
+class PPR(NetworkClassifier):
     """Trains on the new samples and on random inputs that the network labeled before.
 
     Inputs are uniform in [0, 1]; "apart from the task samples, the remaining memory was filled with random
@@ -153,7 +153,7 @@ class _RehearsingNetwork(Network):
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class Joint(ContinualClassifier):
+class Joint(NetworkClassifier):
     """A new network after each task, trained twenty epochs on all rows so far (section 4.1, appendix B).
 
     It keeps every training row.

@@ -15,20 +15,19 @@ import numpy as np
 
 from dgdmn import __version__
 from dgdmn.algorithms.fitted import FittedState, check_labels
-from dgdmn.algorithms.scaling import Scaling
 from dgdmn.config import Config, override, to_dict
 from dgdmn.config.registry import ALGORITHMS, algorithm_info, load_target
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import directory_lock, os_errors
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import printable, shorten
-from dgdmn.storage import State, arrays_in, check_place, read, to_numpy, write
+from dgdmn.storage import State, arrays_in, check_place, read, write
 from dgdmn.storage.checks import MAX_TASKS, typed, whole
 
 if TYPE_CHECKING:
     from dgdmn.algorithms.estimator import ContinualClassifier
 
-_OWN = ("generator", "learner", "memory")
+_OWN = ("generator", "learner", "memory", "features")
 """Parameters that are code: they are passed again to `load`."""
 _LOCAL = ("callback", "device", "threads")
 """Parameters of the process that uses a memory; they are not saved."""
@@ -105,7 +104,6 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
         "feature_names": getattr(model, "feature_names_in_", np.array([])).tolist(),
         "fitted": {
             "labels": fitted.labels,
-            "given_range": fitted.scaling.given,
             "rng": asdict(fitted.rng),
             "shape": list(fitted.shape),
             "closed": fitted.closed,
@@ -115,8 +113,7 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     }
     named = {key: parameters[key] for key in _OWN if isinstance(parameters.get(key), str)}
     about["parameters"] |= named
-    scaling = {"low": np.asarray(fitted.scaling.low), "high": np.asarray(fitted.scaling.high)}
-    return about, {"scaling": scaling, **fitted.memory.state()}
+    return about, {**fitted.inputs.state(), **fitted.memory.state()}
 
 
 def restore_model(
@@ -127,7 +124,9 @@ def restore_model(
     parameters = {key: _from_json(key, value) for key, value in about["parameters"].items()}
     _check_parameters(parameters)
     local = {"threads": None, "callback": None, "device": device, **own}
-    model: ContinualClassifier = kind(**parameters, **local)
+    known = kind._get_param_names()
+    local = {name: value for name, value in local.items() if name in known}
+    model: ContinualClassifier = kind(**{**parameters, **local})
     fitted = _restore_fitted(about, state, model)
     model.n_features_in_ = fitted.shape[0]
     if names := typed(about, "feature_names", list):
@@ -152,13 +151,13 @@ def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> F
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{path} has values that are not finite")
     config = _from_json("preset", about["config"])
-    scaling = _restore_scaling(state.pop("scaling"), shape, typed(saved, "given_range", bool))
+    inputs = model._load_inputs(state, shape, config)
     rng = SeedStream(*(whole(saved["rng"], key, 0, MAX_SEED) for key in ("entropy", "used")))
     with meta_weights():
-        memory = model._new_memory(model._factory(config, shape), outputs, SeedStream(0))
+        memory = model._new_memory(model._factory(config, inputs, shape), outputs, SeedStream(0))
         memory.load_state(state)
     closed, warned = typed(saved, "closed", bool), typed(saved, "warned", bool)
-    return FittedState(memory, labels, scaling, rng, shape, closed, outputs, config, warned)
+    return FittedState(memory, labels, inputs, rng, shape, closed, outputs, config, warned)
 
 
 def _restore_shape(saved: State, features: Any) -> tuple[int, ...]:
@@ -167,14 +166,6 @@ def _restore_shape(saved: State, features: Any) -> tuple[int, ...]:
     if not 1 <= len(shape) <= 3 or math.prod(shape) > MAX_FEATURES or shape[0] != features:
         raise ValueError(f"{shorten(repr(features))} features and inputs of shape {shape}")
     return shape
-
-
-def _restore_scaling(state: State, shape: tuple[int, ...], given: bool) -> Scaling:
-    low, high = (np.asarray(to_numpy(state[key]), np.float64) for key in ("low", "high"))
-    np.broadcast_to(low, shape), np.broadcast_to(high, shape)
-    if (low > high).any():
-        raise ValueError("a low end of the range of values is above its high end")
-    return Scaling(low, high, given=given)
 
 
 def _registered_class(name: Any) -> Any:
@@ -214,7 +205,8 @@ def _check_sizes(state: Any, outputs: int) -> None:
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse hyper-parameters that the next `fit` would refuse."""
     known = vars(Config())
-    override(Config(), {key: value for key, value in parameters.items() if key in known})
+    plain = {key: value for key, value in parameters.items() if not callable(value)}
+    override(Config(), {key: value for key, value in plain.items() if key in known})
 
 
 def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
@@ -228,8 +220,9 @@ def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
     kernels = itertools.chain(*(value for key, value in options if key.endswith("_convolutions")))
     if math.prod(fitted.shape) * max((1, *kernels)) > MAX_TRIED:
         return model
-    ends = (np.broadcast_to(end, fitted.shape) for end in (fitted.scaling.low, fitted.scaling.high))
-    inputs = model._scale(fitted, np.stack(list(ends)))
+    inputs = fitted.inputs.apply_unclipped(
+        np.stack([np.zeros(fitted.shape), np.ones(fitted.shape)])
+    )
     for task in (None, "", *awake) if awake else (None,):
         outputs = fitted.memory.predict_proba(inputs, task)
         model._most_likely(fitted.class_probabilities(outputs))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
+from dgdmn.storage import State, to_numpy, typed
 
 MARGIN = 0.05
 """Share of the first task's range that is added at both ends."""
@@ -43,6 +44,20 @@ class Scaling:
             bounds = np.nan_to_num([low - margin, high + margin])
         return cls(bounds[0], bounds[1], given=False)
 
+    @classmethod
+    def restore(cls, state: State, shape: tuple[int, ...]) -> Self:
+        """The scaling that `state` described."""
+        low, high = (np.asarray(to_numpy(state[key]), np.float64) for key in ("low", "high"))
+        np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+        if (low > high).any():
+            raise ValueError("a low end of the range of values is above its high end")
+        return cls(low, high, typed(state, "given", bool))
+
+    def state(self) -> State:
+        """The range, as it is saved."""
+        bounds = {"low": np.asarray(self.low), "high": np.asarray(self.high), "given": self.given}
+        return {"scaling": bounds}
+
     def clips(self, X: NDArray[Any]) -> bool:
         """Whether some value lies outside the range."""
         if self._is_bytes(X):
@@ -58,6 +73,11 @@ class Scaling:
         else:
             scaled = np.clip((X - self.low) / (self.top - self.low), 0, 1).astype(np.float32)
         return scaled.reshape(len(scaled), -1)
+
+    def apply_unclipped(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Values that are in [0, 1] already, apart from noise, as flat rows."""
+        rows = np.asarray(X, dtype=np.float32)
+        return rows.reshape(len(rows), -1)
 
     def invert(self, rows: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Flat rows in [0, 1] back in the user's shape and range; what was uint8 stays in [0, 1]."""

@@ -6,8 +6,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.fitted import Memory
+from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.algorithms.nn import CustomizedNetwork
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
@@ -22,7 +22,7 @@ from dgdmn.storage import State, class_indices, typed
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class EWC(ContinualClassifier):
+class EWC(NetworkClassifier):
     """Penalizes the distance of each weight from its values θ*_k after earlier tasks k, by Fisher information F_k:
 
         loss = cross-entropy + λ/2 Σ_k Σ_i F_k,i (θ_i − θ*_k,i)²
@@ -92,7 +92,7 @@ class _ElasticNetwork(CustomizedNetwork):
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class SI(ContinualClassifier):
+class SI(NetworkClassifier):
     """Penalizes changes of a weight by its contribution to the loss decrease of earlier tasks.
 
         ω_i = Σ_steps −g_i Δθ_i                        g: gradient of the task's own loss
@@ -161,7 +161,7 @@ class _SynapticNetwork(CustomizedNetwork):
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class LwF(ContinualClassifier):
+class LwF(NetworkClassifier):
     """Trains on the new labels and on the network's earlier answers to the new inputs:
 
         loss = cross-entropy + λ_o · Σ_i −y'_i log ŷ'_i,   y' = softmax(z / T) over the classes met before

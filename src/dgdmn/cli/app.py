@@ -32,7 +32,7 @@ def run_command(program: str, command: Callable[[list[str]], int], words: list[s
         code = fail(str(error), 2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         kept = "; finished work is saved, and the same command continues it"
-        resumable = program != "dgdmn" or words[:1] in (["run"], ["resume"], ["data"])
+        resumable = program != "dgdmn" or words[:1] in (["run"], ["compare"], ["resume"], ["data"])
         code = fail("interrupted" + (kept if resumable else ""))
     except BrokenPipeError:  # `dgdmn … | head` closed the pipe
         sys.stdout = None

@@ -122,7 +122,7 @@ def dream(args: Namespace) -> None:
     with _plain_errors():
         x, y = model.sample(args.n, random_state=args.seed)
     if kind == ".png":
-        content = _sheet(model.fitted_.scaling.apply(x).reshape(len(x), *shape))
+        content = _sheet(model.fitted_.inputs.apply(x).reshape(len(x), *shape))
     elif kind == ".npz":
         content = npz_bytes({"x": x, "y": y})
     else:

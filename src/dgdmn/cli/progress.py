@@ -113,9 +113,8 @@ def print_results(records: Sequence[RunRecord]) -> None:
     if not records:
         return
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for record in records:
-        key = record.config["algorithm"], record.config["preset"]
-        groups.setdefault(key, []).append(record.summary or {})
+    for record, name in zip(records, _name_variants(records), strict=True):
+        groups.setdefault((name, record.config["preset"]), []).append(record.summary or {})
     rows = []
     for key, group in groups.items():
         scores = (text.format_mean_sem(_numbers(group, name)) for name in ("acc", "bwt", "acc_ltm"))
@@ -128,6 +127,21 @@ def print_results(records: Sequence[RunRecord]) -> None:
     note = records[0].config.get("note")
     lines = ["recorded in", *(f"  {record.directory}" for record in records)]
     show(*([note] if note else []), *lines)
+
+
+def _name_variants(records: Sequence[RunRecord]) -> list[str]:
+    """The algorithm of each run, with the options that not all runs have."""
+    options = [
+        {**record.config.get("changes", {}), **record.config.get("arguments", {})}
+        for record in records
+    ]
+    shared = [item for item in options[0].items() if all(item in one.items() for one in options)]
+    return [
+        text.format_entry(
+            record.config["algorithm"], dict(item for item in one.items() if item not in shared)
+        )
+        for record, one in zip(records, options, strict=True)
+    ]
 
 
 def make_table(

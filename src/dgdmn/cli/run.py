@@ -3,15 +3,17 @@
 import itertools
 import json
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from dgdmn.cli.options import split_algorithm
+from dgdmn.cli.options import Entry, parse_entry
 from dgdmn.cli.output import show
 from dgdmn.cli.progress import fetch_with_bars, print_results, show_progress
 from dgdmn.config import PAPER, field_docs, override, resolve, sources_of, to_dict
 from dgdmn.config.registry import algorithm_info, stream_info
 from dgdmn.core.errors import DataError, UsageError
+from dgdmn.core.text import format_entry
 from dgdmn.records import RunRecord
 from dgdmn.report import write_report
 from dgdmn.runs.environment import available_cores, default_threads
@@ -25,19 +27,19 @@ Outcome = tuple[list[RunRecord], list[Failure]]
 def run(args: Namespace) -> int:
     """Learn a stream, record it, and print the results."""
     stream_info(args.stream)
-    if args.out.exists() and not args.out.is_dir():
-        raise UsageError(f"--out {args.out} is a file; name a directory")
+    check_out(args.out)
     specs = make_specs(args)
     if args.show_config:
-        show(*_toml(specs).split("\n"))
+        show(*_toml(specs, args.changes).split("\n"))
         return 0
-    args.stream = _stream_with_data(args.stream, args.fallback)
-    records, failures = _execute(make_specs(args), args.out, args.jobs)
+    args.stream = stream_with_data(args.stream, args.fallback)
+    records, failures = execute_all(make_specs(args), args.out, args.jobs)
+    print_results(records)
     if records:
         page = args.out / "report.html"
         write_report([record.directory for record in records], page)
         show(f"report: {page}")
-    return _exit_code(failures, args.debug)
+    return exit_code(failures, args.debug)
 
 
 def resume(args: Namespace) -> int:
@@ -48,8 +50,17 @@ def resume(args: Namespace) -> int:
         records = [RunRecord.read(path) for path in paths if path.parent == out]
         for record in records:
             _check_registered(record)
-        failures += _execute([RunSpec.from_record(one) for one in records], out, args.jobs)[1]
-    return _exit_code(failures, args.debug)
+        specs = [RunSpec.from_record(one) for one in records]
+        records, failed = execute_all(specs, out, args.jobs)
+        print_results(records)
+        failures += failed
+    return exit_code(failures, args.debug)
+
+
+def check_out(out: Path) -> None:
+    """Refuse a file as the parent directory of the runs."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out} is a file; name a directory")
 
 
 def _check_registered(record: RunRecord) -> None:
@@ -62,20 +73,31 @@ def _check_registered(record: RunRecord) -> None:
 
 
 def make_specs(args: Namespace) -> list[RunSpec]:
-    """The runs that the arguments ask for, each once."""
-    stream = args.stream if args.stream in PAPER else None
-    common = {"evaluate_on": args.evaluate_on, "revise": tuple(args.revise), "device": args.device}
-    common |= {"together": args.together, "threads": args.threads or default_threads()}
-    names = [split_algorithm(word, args.preset) for word in args.algorithm]
-    options = {preset: override(resolve(preset, stream), args.changes) for _, preset in names}
+    """The runs that `dgdmn run` asks for, each once."""
+    entries = [parse_entry(word, args.preset) for word in args.algorithm]
+    protocol = {"revise": tuple(args.revise), "together": args.together}
+    return specs_of(args, args.stream, entries, args.seed, **protocol)
+
+
+def specs_of(
+    args: Namespace, stream: str, entries: Sequence[Entry], seeds: Sequence[int], **protocol: Any
+) -> list[RunSpec]:
+    """The runs of these methods on a stream, each once."""
+    common = {"evaluate_on": args.evaluate_on, "device": args.device, **protocol}
+    common["threads"] = args.threads or default_threads()
+    preset_stream = stream if stream in PAPER else None
     specs: dict[str, RunSpec] = {}
-    for seed, (name, preset) in itertools.product(args.seed, names):
-        spec = RunSpec(args.stream, name, preset, options[preset], seed, **common)
+    for seed, entry in itertools.product(seeds, entries):
+        changes = {**args.changes, **entry.changes}
+        options = override(resolve(entry.preset, preset_stream), changes)
+        given = {"arguments": entry.arguments, **common}
+        spec = RunSpec(stream, entry.algorithm, entry.preset, options, seed, **given)
         specs.setdefault(spec.key, spec)
     return list(specs.values())
 
 
-def _stream_with_data(stream: str, fallback: str) -> str:
+def stream_with_data(stream: str, fallback: str = "none") -> str:
+    """The stream, with its data fetched; the fallback if the data is unavailable."""
     if stream_info(stream).dataset is None:
         return stream
     try:
@@ -91,8 +113,8 @@ def _stream_with_data(stream: str, fallback: str) -> str:
     return stream
 
 
-def _execute(specs: Sequence[RunSpec], out: Path, jobs: int) -> Outcome:
-    """Do the runs that are not complete, show their progress, and print the results of all."""
+def execute_all(specs: Sequence[RunSpec], out: Path, jobs: int) -> Outcome:
+    """Do the runs that are not complete and show their progress; return the records of all."""
     jobs, pending, directories = jobs or available_cores(), [], {}
     for spec in sorted(specs, key=lambda spec: not algorithm_info(spec.algorithm).generative):
         record = find_run(spec, out)  # generative algorithms take longest, so they start first
@@ -102,34 +124,42 @@ def _execute(specs: Sequence[RunSpec], out: Path, jobs: int) -> Outcome:
     with show_progress(directories, jobs) as update:
         failures = run_all(pending, out, jobs, lambda failed: update({one.run for one in failed}))
     found = (find_run(spec, out) for spec in specs)
-    records = [record for record in found if record is not None and record.complete]
-    print_results(records)
-    return records, failures
+    return [record for record in found if record is not None and record.complete], failures
 
 
-def _exit_code(failures: Sequence[Failure], debug: bool) -> int:
+def exit_code(failures: Sequence[Failure], debug: bool) -> int:
+    """Print the failures, a line each; the exit code of the command."""
     for failure in failures:
         trace = failure.trace.splitlines() if debug else ()
         show(f"dgdmn: {failure.run} failed: {failure.message}", *trace, error=True)
     return 0 if not failures else 2 if all(failure.usage for failure in failures) else 1
 
 
-def _toml(specs: Sequence[RunSpec]) -> str:
-    """The runs and their options with the source of each value; a table for each preset if several."""
-    first, by_preset = specs[0], {spec.preset: spec for spec in specs}
-    several = len(by_preset) > 1
-    names = [f"{spec.algorithm}:{spec.preset}" if several else spec.algorithm for spec in specs]
+def _toml(specs: Sequence[RunSpec], changes: Mapping[str, Any]) -> str:
+    """The runs and their options with the source of each value; a table for each set of options.
+
+    `changes` are those of all runs; a run's own ones are in its name and in that of its table.
+    """
+    first, presets = specs[0], list(dict.fromkeys(spec.preset for spec in specs))
+    common = json.loads(json.dumps(changes))  # tuples become lists, as in `RunSpec.changes`
+    names, tables = dict[str, None](), dict[str, RunSpec]()
+    for spec in specs:
+        own = {k: v for k, v in spec.changes().items() if k not in common or common[k] != v}
+        name = f"{spec.algorithm}:{spec.preset}" if len(presets) > 1 else spec.algorithm
+        names[format_entry(name, {**own, **spec.arguments})] = None
+        tables[format_entry(spec.preset, own)] = spec
     values = first.identity() | {
-        "algorithm": list(dict.fromkeys(names)),
-        "preset": list(by_preset) if several else first.preset,
+        "algorithm": list(names),
+        "preset": presets if len(presets) > 1 else first.preset,
         "seed": list(dict.fromkeys(spec.seed for spec in specs)),
     }
-    del values["options"]
+    del values["options"], values["arguments"]
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
-    for name, spec in by_preset.items():
-        docs = sources_of(name, spec.stream) if spec.stream in PAPER else field_docs()
+    for name, spec in tables.items():
+        docs = sources_of(spec.preset, spec.stream) if spec.stream in PAPER else field_docs()
         docs |= {key: f"changed; {docs[key]}" for key in spec.changes()}
-        lines += ["", f"[options.{name}]" if several else "[options]"]
+        title = name if name.isalnum() else json.dumps(name)
+        lines += ["", f"[options.{title}]" if len(tables) > 1 else "[options]"]
         options = to_dict(spec.options).items()
         lines += [f"{key} = {json.dumps(value)}  # {docs[key]}" for key, value in options]
     return "\n".join(lines)

@@ -132,6 +132,15 @@ class Config:
     exemplars: int = option(0, high=100_000_000)
     """GEM, iCaRL, ER: training rows kept; 0: as many as fit the bytes of DGDMN's memory (ours)."""
 
+    features: Literal["auto", "gabor", "relu", "none"] = "auto"
+    """Front end of closed-form methods: filters for images, random units for tables; `auto` chooses by shape (ours)."""
+    code_seed: int = option(0, high=2**32 - 1)
+    """Seed of filters, random units and codes; never random_state, so that memories can be merged (ours)."""
+    shrinkage: float = option(0.0, high=1, symbol="λ")
+    """SLDA, Ridge: λ, weight of the diagonal of the covariance, or the penalty; 0: chosen by held-out rows (ours)."""
+    ridge_units: int = option(2_000, low=1, high=100_000)
+    """Ridge: random ReLU units, 10,000 in the publication (ours)."""
+
     tdigits_classes: Literal[40, 10] = 40
     """TDigits with 40 classes, one per transformed digit, or 10, as the paper's curves suggest (ours)."""
     samples_per_task: int = option(0, high=100_000_000)

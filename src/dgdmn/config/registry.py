@@ -16,6 +16,11 @@ from typing import Any, TypeVar
 
 from dgdmn.core.errors import UsageError, suggestion
 
+CLOSED_FORM_OPTIONS = ("features", "code_seed", "shrinkage", "ridge_units")
+"""Options of closed-form methods only."""
+STREAM_OPTIONS = ("tdigits_classes", "samples_per_task")
+"""Options that change the data."""
+
 
 @dataclass(frozen=True)
 class AlgorithmInfo:
@@ -39,14 +44,20 @@ class AlgorithmInfo:
     """Has a short-term memory, so the options of one matter."""
     exemplars: bool = False
     """Keeps a bounded number of training rows."""
+    closed_form: bool = False
+    """Is made of exact sums: it has a front end and no networks."""
     not_applicable: tuple[str, ...] = ()
     """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
 
     def unused(self, option: str) -> bool:
-        """Whether the algorithm ignores an option because it has no short-term memory.
+        """Whether the algorithm ignores an option: it has no short-term memory, no networks or no front end.
 
-        Algorithms that keep rows use every option: they may keep as many bytes as DGDMN does.
+        Algorithms that keep rows use every option of DGDMN: they may keep as many bytes as it does.
         """
+        if self.closed_form:
+            return option not in (*CLOSED_FORM_OPTIONS, "n_classes", *STREAM_OPTIONS)
+        if option in CLOSED_FORM_OPTIONS:
+            return True
         if self.short_term or self.exemplars:
             return False
         return option.startswith("sttm_") or option in ("n_stm", "kappa_per")

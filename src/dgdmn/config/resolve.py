@@ -12,11 +12,14 @@ from typing import Any
 
 from dgdmn.config.config import Config
 from dgdmn.config.presets import PAPER, PRESETS, paper_sources
+from dgdmn.config.registry import STREAMS
 from dgdmn.core.errors import UsageError, suggestion
 
 
 def resolve(name: str, stream: str | None = None) -> Config:
     """The preset of that name for a stream, as "deep/hindi" or in two parts; without a stream, for own arrays.
+
+    A built-in stream without an entry in presets.toml has the options for own arrays.
 
     >>> resolve("paper/tdigits") == resolve("paper", "tdigits")
     True
@@ -26,6 +29,8 @@ def resolve(name: str, stream: str | None = None) -> Config:
     if name not in PRESETS:
         hint = suggestion(name, PRESETS)
         raise UsageError(f"no preset {name!r}{hint}; there are {', '.join(PRESETS)}")
+    if stream in STREAMS and stream not in PAPER:
+        stream = None  # a stream without values of its own
     if stream is not None and stream not in PAPER:
         hint = suggestion(stream, PAPER)
         raise UsageError(f"no preset for {stream!r}{hint}; there are some for {', '.join(PAPER)}")

@@ -1,7 +1,7 @@
 """The only formatter: numbers, sizes, durations and lists for people."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
@@ -92,6 +92,20 @@ def format_option(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " ".join(str(item) for item in value) or "none"
     return "none" if value is None else str(value)
+
+
+def format_entry(name: str, options: Mapping[str, Any]) -> str:
+    """An algorithm and its options as one word of the command line.
+
+    >>> format_entry("er", {"exemplars": 50, "learner_layers": (8, 4), "code_buffer": False})
+    'er+exemplars=50+learner_layers=8,4+code_buffer=false'
+    """
+    words = [name]
+    for key, value in options.items():
+        text = format_option(value)
+        text = text.lower() if isinstance(value, bool) else text
+        words.append(f"{key}={text.replace(' ', ',') if isinstance(value, list | tuple) else text}")
+    return "+".join(words)
 
 
 def shorten(text: str, most: int = 60) -> str:

@@ -15,6 +15,7 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.fitted import FittedState
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.algorithms.icarl import ICaRL
+from dgdmn.algorithms.scaling import Scaling
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
 from dgdmn.memory.latent_prior import LatentPrior
@@ -84,7 +85,8 @@ class _Predictor(nn.Module):
         super().__init__()
         self.generator, self.learner = generator, learner
         self.likelihood = None if prior is None else _Likelihood(prior, fitted.outputs)
-        bounds = (fitted.scaling.low, fitted.scaling.top)
+        assert isinstance(fitted.inputs, Scaling)
+        bounds = (fitted.inputs.low, fitted.inputs.top)
         low, top = (torch.from_numpy(bound.copy()).double() for bound in bounds)
         self.register_buffer("low", low)
         self.register_buffer("width", top - low)

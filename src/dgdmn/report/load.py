@@ -82,7 +82,9 @@ class Run:
         # Numbers, from 1, of the tasks repeated at the end.
         self.revise = tuple(int(_number(number)) for number in _list(config.get("revise")))
         self.together = config.get("together") is True  # all tasks were learned at once
-        self.changes = _mapping(config.get("changes"))  # options that differ from the preset
+        # Options that differ from the preset, and arguments of the estimator's class.
+        self.arguments = _mapping(config.get("arguments"))
+        self.changes = _mapping(config.get("changes")) | self.arguments
         self.options = _mapping(config.get("options"))
         self.classes = tuple(printable(label) for label in _list(config.get("classes")))
         self.tasks = tuple(map(printable, record.task_names))  # the columns of the matrices
@@ -90,6 +92,7 @@ class Run:
         self.columns = record.columns  # the column that each row learned
         self.complete = record.complete and len(record.accuracy) > 0
         self.artifacts = record.artifacts
+        self.note = printable(config.get("note"))  # what a result must say about the data
         self.machine = json.dumps(config.get("machine"), sort_keys=True)
         try:
             self.info = algorithm_info(self.algorithm)

@@ -1,9 +1,9 @@
 """Runs grouped by stream, setting and algorithm: means and standard errors over seeds, and curves."""
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dgdmn import metrics
 from dgdmn.config import resolve, to_dict
 from dgdmn.core.errors import UsageError
-from dgdmn.core.text import format_mean_sem, format_option, join_names
+from dgdmn.core.text import MISSING, format_bytes, format_mean_sem, format_option, join_names
 from dgdmn.report.load import Run
 from dgdmn.report.style import STYLES, css_class, stream_title, style_of
 
@@ -33,6 +33,17 @@ class Group:
         self.name = f"{self.title} ({different})" if different else self.title
         self.style, self.css = style_of(self.algorithm, variant), css_class(self.algorithm)
 
+    @property
+    def is_ceiling(self) -> bool:
+        """Whether it learns from the rows of all tasks at once."""
+        return self.first.info.category == "ceiling" or self.first.together
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether it keeps training rows, or is a ceiling."""
+        kept = any(value > 0 for value in self.values("exemplar_bytes"))
+        return self.is_ceiling or self.first.info.exemplars or kept
+
     def values(self, number: str) -> list[float]:
         """The finite values of a number over the runs that ended."""
         return finite(run.number(number) for run in self.ended)
@@ -48,6 +59,58 @@ class Group:
     def text(self, number: str) -> str:
         """Mean and standard error as text."""
         return format_mean_sem(self.values(number))
+
+
+def group_methods(methods: Iterable[Sequence[Run]]) -> list[Group]:
+    """A group for each method, given as its runs; what all methods share is not in the names."""
+    known = [runs for runs in methods if runs]
+    settings = [frozenset(setting(run)) for runs in known for run in runs]
+    return [Group(runs, frozenset.intersection(*settings)) for runs in known]
+
+
+class Column(NamedTuple):
+    """A number in a comparison of methods."""
+
+    number: str  # as `Run.number` knows it
+    heading: str
+    best: Literal["highest", "lowest"]
+    format: Callable[[Sequence[float]], str]
+
+    def best_groups(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups with the best mean among those without stored rows, as far as readers see it."""
+        sign = 1 if self.best == "highest" else -1
+        known = {g: sign * g.mean(self.number) for g in groups if not g.stores_rows}
+        known = {group: value for group, value in known.items() if math.isfinite(value)}
+        if not known:
+            return []
+        best = max(known, key=lambda group: known[group])
+        shown = self.format([best.mean(self.number)])
+        return [group for group in known if self.format([group.mean(self.number)]) == shown]
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds, with more decimals the fewer they are.
+
+    >>> format_seconds(0.0123), format_seconds(4.567), format_seconds(45.67), format_seconds(4567.8)
+    ('0.012', '4.57', '45.7', '4,568')
+    """
+    if not math.isfinite(seconds):
+        return MISSING
+    decimals = sum(seconds < bound for bound in (1, 10, 100))
+    return f"{seconds:,.{decimals}f}"
+
+
+def _mean_seconds(values: Sequence[float]) -> str:
+    return format_seconds(mean(values))
+
+
+COLUMNS = (
+    Column("acc", "accuracy", "highest", format_mean_sem),
+    Column("bwt", "BWT", "highest", format_mean_sem),
+    Column("train_cpu_seconds", "train CPU s", "lowest", _mean_seconds),
+    Column("evaluate_cpu_seconds", "eval CPU s", "lowest", _mean_seconds),
+    Column("memory_bytes", "bytes", "lowest", lambda values: format_bytes(mean(values))),
+)
 
 
 class Stream:

@@ -83,7 +83,7 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
     about["fitted"] |= {"shape": [1], "closed": False}
     about["config"] |= {"n_classes": 0, "exemplars": state.get("capacity", 0)}
     about["config"] |= {"prior_components": min(1, info.config.prior_components)}
-    state["scaling"] = {"low": np.zeros(()), "high": np.ones(())}
+    state["scaling"] = {"low": np.zeros(()), "high": np.ones(()), "given": False}
     networks = _counting_networks(info.algorithm, info.config)
     counting = restore_model(
         about,

@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from dgdmn.streams import Rows, Task, TaskStream
 from dgdmn.streams.base import to_unit
 
 CACHE_BYTES = 256_000_000
-"""Training rows held until they are learned; what exceeds it is loaded again."""
+"""Training rows held until they are learned, and test rows as a model sees them; what exceeds it is loaded or
+translated again."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class RunTasks:
     """The tasks of a run. Each is loaded once: test rows are kept, training rows wait in a cache."""
 
     def __init__(self, stream: TaskStream, spec: RunSpec) -> None:
-        self._stream, self._spec = stream, spec
+        self._stream, self._spec, self.common_test = stream, spec, stream.common_test
         self._numbers = [*range(len(stream)), *(number - 1 for number in spec.revise)]
         names = tuple(stream.task_names[number] for number in self._numbers)
         self.order = names[-1:] if spec.together else names
@@ -88,7 +90,10 @@ class RunTasks:
         if number in self._labels:
             return
         task = self._load(number)
-        self.tests[task.name] = task.test if task.validation is None else task.validation
+        tests = task.test if task.validation is None else task.validation
+        if self.common_test:  # the same object for all, also where `samples_per_task` draws rows
+            tests = next(iter(self.tests.values()), tests)
+        self.tests[task.name] = tests
         self._labels[number] = task.train.y
         packed = _pack(task.train)
         if sum(rows.x.nbytes for rows, _ in (packed, *self._cache.values())) <= CACHE_BYTES:
@@ -145,35 +150,67 @@ def learn_stream(
 
     A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
     """
+    test = evaluate_common if tasks.common_test else evaluate
+    tests = PreparedTests(model, tasks.tests)
     for step, name in enumerate(tasks.order[start:], start=start + 1):
         rows = tasks.train_rows(step)
         yield TaskBegan(step, name, len(rows))
         model.partial_fit(rows.x, rows.y, classes=classes, task=name)
         del rows  # frees them before the test
         yield TaskLearned(step, name)
-        yield evaluate(model, step, name, tasks.tests)
+        yield test(model, step, name, tests)
         if isinstance(model, DualClassifier) and not model.uses_task_names:
             yield _recognize(model, step, tasks.tests)
         yield StepEnded(step)
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
-        yield evaluate(model, len(tasks.order), tasks.order[-1], tasks.tests)
+        yield test(model, len(tasks.order), tasks.order[-1], tests)
 
 
-def evaluate(
-    model: ContinualClassifier, step: int, task: str, tests: Mapping[str, Rows]
-) -> Evaluated:
+def evaluate(model: ContinualClassifier, step: int, task: str, tests: "PreparedTests") -> Evaluated:
     """Row i of the accuracy matrix, with and without the short-term memory."""
     if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
-        row = tuple(_accuracy(model.predict(rows.x, name), rows) for name, rows in tests.items())
+        row = tuple(tests.score(name, partial(model.predict, task=name)) for name in tests.rows)
         has_ltm = isinstance(model, GenerativeClassifier)
         return Evaluated(step, task, row, (math.nan,) * len(row) if has_ltm else None)
-    ltm = {name: _accuracy(model.predict_long_term(rows.x), rows) for name, rows in tests.items()}
+    ltm = {name: tests.score(name, model.predict_long_term) for name in tests.rows}
     awake = model.awake_tasks()
     # With task names, the long-term memory answers for every task that is not awake.
-    asked = tests.keys() & awake if model.uses_task_names or not awake else tests.keys()
-    both = {name: _accuracy(model.predict(tests[name].x, name), tests[name]) for name in asked}
+    asked = tests.rows.keys() & awake if model.uses_task_names or not awake else tests.rows.keys()
+    both = {name: tests.score(name, partial(model.predict, task=name)) for name in asked}
     return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
+
+
+def evaluate_common(
+    model: ContinualClassifier, step: int, task: str, tests: "PreparedTests"
+) -> Evaluated:
+    """Row i for a common test set, which belongs to no task: one accuracy, repeated in each column."""
+    n, name = len(tests.rows), next(iter(tests.rows))
+    row = (tests.score(name, model.predict),) * n
+    if not isinstance(model, GenerativeClassifier):
+        return Evaluated(step, task, row, None)
+    slept = bool(model.consolidated_tasks())
+    alone = tests.score(name, model.predict_long_term) if slept else math.nan
+    return Evaluated(step, task, row, (alone,) * n)
+
+
+class PreparedTests:
+    """Test rows by task, translated for a model once: its front end does not change after the first call."""
+
+    def __init__(self, model: ContinualClassifier, rows: Mapping[str, Rows]) -> None:
+        self.model, self.rows = model, rows
+        self._prepared: dict[str, Any] = {}
+        self._bytes = 0
+
+    def score(self, name: str, predict: Callable[[Any], NDArray[Any]]) -> float:
+        """The share of right answers on the rows of a task."""
+        X = self._prepared.get(name)
+        if X is None:
+            X = self.model.prepare(self.rows[name].x)
+            self._bytes += X.inputs.nbytes
+            if self._bytes <= CACHE_BYTES:
+                self._prepared[name] = X
+        return float(np.mean(predict(X) == self.rows[name].y))
 
 
 def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:
@@ -184,7 +221,3 @@ def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> R
         event.answered_by[name] = Counter(found.answered_by.tolist()).most_common(1)[0][0]
         event.known[name] = float(found.known.mean())
     return replace(event, memories=found.memories)
-
-
-def _accuracy(predicted: NDArray[Any], rows: Rows) -> float:
-    return float(np.mean(predicted == rows.y))

@@ -1,7 +1,8 @@
 """What decides a run: a stream, an algorithm, its options and a seed. No torch in here."""
 
 import re
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,6 +13,8 @@ from dgdmn.core.errors import UsageError
 from dgdmn.records import CONFIG, RunRecord, check_file_name, find_runs, run_key
 from dgdmn.streams import stream_options
 
+SET_BY_RUN = ("preset", "random_state", "device", "threads", "callback")
+"""Arguments of an estimator's constructor that the run itself decides."""
 _MAX_CHANGES = 160  # characters of options in a run's name; a file name has at most 255 bytes
 
 
@@ -31,11 +34,16 @@ class RunSpec:
     """Learn all tasks at once as one task: the paper's joint training. Tests stay one per task."""
     device: str = "cpu"
     threads: int = 1
+    arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Arguments of the estimator's constructor that are no fields of Config and differ from its defaults."""
 
     def __post_init__(self) -> None:
         for name in ("stream", "algorithm", "preset", "device"):
             if not isinstance(value := getattr(self, name), str):
                 raise UsageError(f"{name} is {value!r}; it must be a name")
+        if not isinstance(self.arguments, dict) or not all(map(_is_plain, self.arguments.items())):
+            allowed = "names with text, numbers, true, false or none"
+            raise UsageError(f"arguments is {self.arguments!r}; it must be {allowed}")
         for name, low, high in (("seed", 0, 2**32 - 1), ("threads", 1, 1024)):
             if not _is_whole(value := getattr(self, name), low, high):
                 allowed = f"a whole number from {low} to {high:,}"
@@ -60,6 +68,7 @@ class RunSpec:
     def from_record(cls, record: RunRecord) -> Self:
         config = record.config
         try:
+            config = {"arguments": {}, **config}  # older runs have none
             values = {field.name: config[field.name] for field in fields(cls)}
             lists = {"options": Config(**config["options"]), "revise": tuple(config["revise"])}
             return cls(**{**values, **lists, "together": config["together"] is True})
@@ -81,10 +90,11 @@ class RunSpec:
         """
         unused, changed = algorithm_info(self.algorithm).unused, self.changes().items()
         changes = [f"{name}-{_short(value)}" for name, value in changed if not unused(name)]
+        changes += [_file_name(f"{name}_{value}") for name, value in sorted(self.arguments.items())]
         if sum(map(len, changes)) > _MAX_CHANGES:
             changes = [f"{len(changes)}-options-{sha256(repr(changes).encode()).hexdigest()[:8]}"]
         parts = [
-            *(re.sub(r"[^\w.-]", ".", name) for name in (self.stream, self.algorithm)),
+            *map(_file_name, (self.stream, self.algorithm)),
             self.preset,
             *changes,
             *([f"revise-{_short(self.revise)}"] if self.revise else []),
@@ -114,7 +124,8 @@ class RunSpec:
         """The part of config.json that this spec decides, as plain JSON values."""
         names = ("stream", "algorithm", "preset", "seed", "evaluate_on", "revise", "together")
         values = {name: getattr(self, name) for name in names}
-        return {**values, "revise": list(self.revise), "options": to_dict(self.options)}
+        values |= {"revise": list(self.revise), "options": to_dict(self.options)}
+        return values | {"arguments": dict(self.arguments)}
 
 
 def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
@@ -133,7 +144,10 @@ def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
 
 
 def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str, Any, Any]:
-    theirs, ours = ({**one, **one.get("options", {}), "options": None} for one in (theirs, ours))
+    theirs, ours = (
+        {**one, **one.get("options", {}), **one.get("arguments", {}), "options": 0, "arguments": 0}
+        for one in (theirs, ours)
+    )
     differing = [name for name, value in ours.items() if theirs.get(name) != value]
     name = next((name for name in differing if name != "preset"), "key")
     return name, theirs.get(name), ours.get(name)
@@ -141,6 +155,16 @@ def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str
 
 def _is_whole(value: Any, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_plain(item: tuple[Any, Any]) -> bool:
+    name, value = item
+    is_value = value is None or isinstance(value, str | bool | int | float)
+    return isinstance(name, str) and name not in SET_BY_RUN and is_value
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^\w.-]", ".", text)
 
 
 def _short(value: Any) -> str:

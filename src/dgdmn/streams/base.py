@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +46,11 @@ class Task:
 class TaskStream(Sequence[Task]):
     """A sequence of tasks. Only indexing loads rows; the same seed gives the same rows.
 
-    `tasks` lists each task's name and labels. `load` maps a task's number to (train, test).
-    `augment` maps a task's number and the rows left after the validation split to the rows to
-    train on. A function as `note` is called when the note is read.
+    `tasks` lists each task's name and labels. `load` maps a task's number to (train, test), or to
+    (train, validation, test) if the stream cuts its own validation rows. `augment` maps a task's
+    number and the rows left after the validation split to the rows to train on. A function as
+    `note` is called when the note is read. `common_test` says that all tasks have the same test
+    rows, which belong to no task. `unknown` maps "test" or "validation" to rows of no class.
 
     >>> from dgdmn.streams import load
     >>> stream = load("digits")
@@ -61,17 +63,20 @@ class TaskStream(Sequence[Task]):
         name: str,
         tasks: Iterable[tuple[str, tuple[Hashable, ...]]],
         shape: tuple[int, ...],
-        load: Callable[[int], tuple[Rows, Rows]],
+        load: Callable[[int], tuple[Rows, Rows] | tuple[Rows, Rows | None, Rows]],
         *,
         seed: int = 0,
         validation: float = 0.0,
         note: str | Callable[[], str] = "",
         augment: Callable[[int, Rows], Rows] | None = None,
+        common_test: bool = False,
+        unknown: Callable[[str], NDArray[Any]] | None = None,
     ) -> None:
         check_seed(seed)
         check_fraction("validation", validation)
         self.name, self.shape, self.seed, self.validation = name, shape, seed, float(validation)
         self._tasks, self._load, self._note, self._augment = tuple(tasks), load, note, augment
+        self.common_test, self._unknown = common_test, unknown
         self._numbers = range(len(self._tasks))
 
     @property
@@ -93,6 +98,19 @@ class TaskStream(Sequence[Task]):
         """What a report must say about the data, or an empty string."""
         return self._note if isinstance(self._note, str) else self._note()
 
+    @property
+    def has_unknown(self) -> bool:
+        """Whether the stream has rows of no class, to test the detection of unknown inputs."""
+        return self._unknown is not None
+
+    def unknown_rows(self, part: Literal["test", "validation"] = "test") -> NDArray[Any]:
+        """Return rows that belong to no class; tune on those of "validation"."""
+        if self._unknown is None:
+            raise UsageError(f"stream {self.name!r} has no unknown rows: ask has_unknown first")
+        if part not in ("test", "validation"):
+            raise UsageError(f"part is {part!r}: choose test or validation")
+        return self._unknown(part)
+
     def __len__(self) -> int:
         return len(self._numbers)
 
@@ -113,8 +131,10 @@ class TaskStream(Sequence[Task]):
 
     def _load_task(self, number: int) -> Task:
         name, held_out = self._tasks[number][0], None
-        train, test = self._load(number)
-        if self.validation > 0:
+        train, *own, test = self._load(number)
+        if own:
+            held_out = own[0]
+        elif self.validation > 0:
             rng = seeded_rng(self.seed, "validation", number)
             train, held_out = split(train, self.validation, rng, name)
         if self._augment is not None:

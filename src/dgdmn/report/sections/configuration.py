@@ -3,12 +3,17 @@
 import json
 import shlex
 
-from dgdmn.core.text import MISSING, format_option, printable, shorten
+from dgdmn.core.text import MISSING, format_entry, format_option, printable, shorten
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import Stream
 
-NESTED = {"options": "", "versions": "versions.", "machine": "machine."}  # prefixes of their names
+NESTED = {
+    "options": "",
+    "arguments": "",
+    "versions": "versions.",
+    "machine": "machine.",
+}  # prefixes of their names
 OMITTED = {"changes", "note", "key", *NESTED}
 
 
@@ -42,9 +47,11 @@ def _flatten(run: Run) -> dict[str, str]:
 
 def run_command(run: Run) -> str:
     """The command that repeats a run, quoted for a shell."""
-    words = ["dgdmn", "run", run.stream, "--algorithm", run.algorithm, "--preset", run.preset]
+    algorithm = format_entry(run.algorithm, run.arguments)
+    words = ["dgdmn", "run", run.stream, "--algorithm", algorithm, "--preset", run.preset]
     words += ["--seed", str(run.seed)]
-    for name, value in run.changes.items():
+    changes = {name: value for name, value in run.changes.items() if name not in run.arguments}
+    for name, value in changes.items():
         words.append(f"--{'no-' if value is False else ''}{name.replace('_', '-')}")
         if not isinstance(value, bool):
             words += map(str, value if isinstance(value, list | tuple) else [value])

@@ -129,6 +129,7 @@ def _changes_one_option(run: Run, base: Run) -> bool:
 def _ablation(group: Group, pairs: Sequence[tuple[Run, Run]]) -> Data:
     run, base = pairs[0]
     option, value = next(iter(run.changes.items()))
+    before = "default" if option in run.arguments else format_option(base.options.get(option))
     how = ["all tasks together"] if run.together else []
     how += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
     differences = [changed.acc - unchanged.acc for changed, unchanged in pairs]
@@ -138,7 +139,7 @@ def _ablation(group: Group, pairs: Sequence[tuple[Run, Run]]) -> Data:
         "name": ", ".join([f"{group.title} ({run.preset})", *how]),
         "css": group.css,
         "option": option,
-        "change": f"{format_option(base.options.get(option))} → {format_option(value)}",
+        "change": f"{before} → {format_option(value)}",
         "acc": format_mean_sem([changed.acc for changed, _ in pairs]),
         "bwt": format_mean_sem([changed.bwt for changed, _ in pairs]),
         "difference": format_difference(differences),

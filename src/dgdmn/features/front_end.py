@@ -1,0 +1,231 @@
+"""A front end maps a user's inputs to features. It is fixed: it has a seed and sizes, but learns nothing."""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.core.errors import UsageError
+from dgdmn.core.text import join_names
+from dgdmn.features.images import MIN_SIDE, ImageFeatures
+from dgdmn.features.tables import RELU_FEATURES, PlainFeatures, Scale, TableFeatures
+from dgdmn.storage import State, to_numpy, typed, whole
+
+Kind = Literal["auto", "gabor", "relu", "none"]
+"""The built-in front ends; `auto` chooses by the shape of an input."""
+Own = Callable[[NDArray[Any]], Any]
+"""A user's front end: inputs in the user's shape to an array (n, d)."""
+RELU_COLUMNS = 64
+"""Tables with fewer columns get ReLU units; on wider ones they gain nothing (MIXTURE, front ends)."""
+PROBES, PRINTS = 2, 8
+"""Inputs and numbers of a fingerprint."""
+MAX_FEATURES = 100_000
+MAX_SEED = 2**32 - 1
+
+
+class _Features(Protocol):
+    n_features: int
+
+    def __call__(self, X: NDArray[Any]) -> NDArray[Any]: ...
+
+
+class FrontEnd:
+    """Turns inputs of one shape into features. Make it with `fit`."""
+
+    given = False
+    """Inputs have no range that a user could give."""
+
+    def __init__(
+        self,
+        kind: str,
+        shape: tuple[int, ...],
+        image_shape: tuple[int, ...] | None,
+        seed: int,
+        features: _Features,
+    ) -> None:
+        self.kind, self.shape, self.image_shape, self.seed = kind, shape, image_shape, seed
+        self._features = features
+
+    @classmethod
+    def fit(
+        cls,
+        X: NDArray[Any],
+        features: str | Own,
+        *,
+        seed: int,
+        image_shape: tuple[int, ...] | None = None,
+        scale: Any = None,
+    ) -> Self:
+        """The front end for inputs like X. Only `relu` takes anything from X: the scale of its columns."""
+        shape = X.shape[1:]
+        seen = check_image_shape(image_shape, shape)
+        kind = choose(features, seen) if isinstance(features, str) else "own"
+        if scale is not None and kind != "relu":
+            raise UsageError(f"scale is for features='relu', but these are {kind!r}; leave it out")
+        if not isinstance(features, str):
+            return cls(kind, shape, seen, seed, OwnFeatures.fit(features, X.reshape(-1, *seen)))
+        found = None
+        if kind == "relu":
+            rows = X.reshape(len(X), -1).astype(np.float64)
+            given = None if scale is None else Scale.parse(scale, rows.shape[1])
+            found = given or Scale.fit(rows, seed)
+        return cls(kind, shape, seen, seed, _make(kind, seen, seed, found))
+
+    @property
+    def n_features(self) -> int:
+        return self._features.n_features
+
+    def apply(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Features, shape (n, n_features). Bytes of an image mean value / 255; in a table they are numbers."""
+        seen = X.reshape(len(X), *(self.image_shape or self.shape))
+        return self._features(seen / 255 if seen.ndim > 2 and seen.dtype == np.uint8 else seen)
+
+    def apply_unclipped(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The same: nothing is ever clipped."""
+        return self.apply(X)
+
+    def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Rows that a memory generated in the user's values, in the user's shape."""
+        return rows.reshape(len(rows), *shape).astype(np.float32)
+
+    def clips(self, X: NDArray[Any]) -> bool:  # noqa: ARG002
+        """Never: no value is outside a range."""
+        return False
+
+    def fingerprint(self) -> NDArray[np.float64]:
+        """A few numbers that another front end would not give: features of random inputs, mixed."""
+        rng = np.random.default_rng(0)
+        shape = self.image_shape or self.shape
+        found = self._features(rng.uniform(size=(PROBES, *shape)))
+        mixed: NDArray[np.float64] = found @ rng.standard_normal((self.n_features, PRINTS))
+        return np.asarray(mixed, np.float64) / (np.linalg.norm(found) or 1.0)
+
+    def state(self) -> State:
+        """What `restore` needs: seed, sizes, frozen scale and a fingerprint."""
+        state: State = {
+            "kind": self.kind,
+            "seed": self.seed,
+            "n_features": self.n_features,
+            "image_shape": list(self.image_shape or self.shape),
+            "fingerprint": self.fingerprint(),
+        }
+        if isinstance(self._features, TableFeatures):
+            state |= self._features.scale.state()
+        return {"features": state}
+
+    @classmethod
+    def restore(cls, state: State, shape: tuple[int, ...], own: Own | None) -> Self:
+        """The front end that `state` described; refused if the code gives other features now."""
+        kind, seed = typed(state, "kind", str), whole(state, "seed", 0, MAX_SEED)
+        sides = typed(state, "image_shape", list)
+        seen = check_image_shape(tuple(sides), shape)
+        if kind == "own":
+            if own is None:
+                raise UsageError("its features are your own; use load(path, features=…)")
+            features: _Features = OwnFeatures(own, whole(state, "n_features", 1, MAX_FEATURES))
+        else:
+            choose(kind, seen)
+            scale = Scale.restore(state, math.prod(seen)) if kind == "relu" else None
+            features = _make(kind, seen, seed, scale)
+        front_end = cls(kind, shape, seen, seed, features)
+        stored, now = np.asarray(to_numpy(state["fingerprint"])), front_end.fingerprint()
+        if stored.shape != now.shape or not np.allclose(stored, now, rtol=1e-3, atol=1e-4):
+            raise UsageError(f"its features {kind!r} differ from those it learned with")
+        return front_end
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return copy.copy(self)  # nothing in it ever changes
+
+
+class OwnFeatures:
+    """A user's callable, checked at each call."""
+
+    def __init__(self, function: Own, n_features: int) -> None:
+        self.function, self.n_features = function, n_features
+
+    @classmethod
+    def fit(cls, function: Own, X: NDArray[Any]) -> Self:
+        if not callable(function):
+            allowed = join_names(get_args(Kind))
+            raise UsageError(f"features is {function!r}; it must be {allowed} or a function")
+        found = _call(function, X[:1])
+        if not 1 <= found.shape[1] <= MAX_FEATURES:
+            raise UsageError(f"features returned {found.shape[1]:,} numbers for one input")
+        return cls(function, found.shape[1])
+
+    def __call__(self, X: NDArray[Any]) -> NDArray[Any]:
+        found = _call(self.function, X)
+        if found.shape[1] != self.n_features:
+            raise UsageError(
+                f"features returned {found.shape[1]} numbers for each input; they were {self.n_features} before"
+            )
+        return found
+
+
+def choose(features: str, shape: tuple[int, ...]) -> str:
+    """The built-in front end of that name, or the one that suits inputs of this shape.
+
+    >>> choose("auto", (28, 28)), choose("auto", (13,)), choose("auto", (256,)), choose("auto", (8, 8))
+    ('gabor', 'relu', 'none', 'none')
+    """
+    is_image = len(shape) >= 2 and min(shape[:2]) >= MIN_SIDE
+    n_columns = math.prod(shape)
+    if features == "auto":
+        small = "relu" if n_columns < RELU_COLUMNS else "none"
+        return "gabor" if is_image else small
+    if features == "gabor" and not is_image:
+        raise UsageError(
+            f"features is 'gabor', but an input has shape {shape}; it must be an image with both sides at "
+            f"least {MIN_SIDE}; pass image_shape=(height, width) for flat rows"
+        )
+    if features == "relu" and n_columns >= RELU_FEATURES:
+        raise UsageError(
+            f"features is 'relu', but an input has {n_columns:,} values; it must have fewer than "
+            f"{RELU_FEATURES:,}; use 'none'"
+        )
+    if features not in get_args(Kind):
+        allowed = join_names(get_args(Kind))
+        raise UsageError(f"features is {features!r}; it must be {allowed} or a function")
+    return features
+
+
+def check_image_shape(image_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape in which the front end sees an input: `image_shape` if given, else its own."""
+    if image_shape is None:
+        return shape
+    sides = tuple(image_shape) if isinstance(image_shape, list | tuple) else ()
+    right = 1 <= len(sides) <= 3 and all(type(side) is int and side >= 1 for side in sides)
+    if not right or math.prod(sides) != math.prod(shape):
+        raise UsageError(
+            f"image_shape is {image_shape!r}, but an input has {math.prod(shape):,} values; give "
+            "(height, width) or (height, width, channels) with as many"
+        )
+    return sides
+
+
+def _make(kind: str, shape: tuple[int, ...], seed: int, scale: Scale | None) -> _Features:
+    if kind == "gabor":
+        return ImageFeatures(shape, seed)
+    if kind == "relu":
+        assert scale is not None
+        return TableFeatures(math.prod(shape), seed, scale)
+    return PlainFeatures(math.prod(shape), seed)
+
+
+def _call(function: Own, X: NDArray[Any]) -> NDArray[Any]:
+    try:
+        found = np.asarray(function(X))
+    except Exception as error:  # it is the user's code
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise UsageError(f"features failed ({reason}); nothing was changed") from error
+    if found.ndim != 2 or len(found) != len(X) or found.dtype.kind not in "fiub":
+        raise UsageError(
+            f"features returned {found.dtype} of shape {found.shape} for {len(X)} inputs; it must return "
+            f"numbers of shape ({len(X)}, d)"
+        )
+    if not np.isfinite(found).all():
+        raise UsageError("features returned NaN or infinity; every feature must be finite")
+    return found

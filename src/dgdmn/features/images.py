@@ -1,0 +1,153 @@
+"""Features of images: two layers of fixed random filters, pooled to a 4 × 4 grid. Nothing is learned.
+
+Every product is computed image by image with the same sizes, so an image has the same bits in a batch of
+one and in a batch of a million.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+MIN_SIDE, MAX_SIDE = 12, 32
+"""Smaller images have no room for the filters; larger ones are resized to the longer side."""
+FILTERS, FILTER_SIZE = 24, 9
+"""First layer: Gabor filters and their side in pixels."""
+WAVELENGTHS = (3.0, 9.0)
+"""Range of a filter's wavelength in pixels."""
+SECOND_FILTERS, SECOND_SIZE = 64, 3
+"""Second layer: random filters over all maps of the first one."""
+GRID = 4
+"""The second layer is averaged over GRID × GRID cells: 1,024 features in all."""
+CHUNK = 8
+"""Images at a time; larger chunks leave the processor's cache."""
+
+
+class ImageFeatures:
+    """Maps images (n, h, w) or (n, h, w, c) to 1,024 features that depend on the seed only."""
+
+    n_features = SECOND_FILTERS * GRID * GRID
+
+    def __init__(self, shape: tuple[int, ...], seed: int) -> None:
+        self.shape, self.seed = shape, seed
+        self.channels = shape[2] if len(shape) == 3 else 1
+
+    def __call__(self, X: NDArray[np.generic]) -> Floats:
+        """Features, shape (n, 1024)."""
+        result = np.empty((len(X), self.n_features), dtype=np.float32)
+        for start in range(0, len(X), CHUNK):
+            part = slice(start, start + CHUNK)
+            result[part] = self._features(X[part].astype(np.float32, copy=False))
+        return result
+
+    def _features(self, X: Floats) -> Floats:
+        images = X.reshape(len(X), *self.shape[:2], self.channels).transpose(0, 1, 3, 2)
+        if self._resize is not None:
+            images = pool(images, *self._resize)  # (n, h, channels, w)
+        maps = convolve(images, self._first, FILTER_SIZE)
+        maps = np.sqrt(pool(np.maximum(maps, 0, out=maps), *self._halve))
+        maps = convolve(maps, self._second, SECOND_SIZE)
+        cells: Floats = np.sqrt(pool(np.maximum(maps, 0, out=maps), *self._to_grid))
+        return cells.reshape(len(X), -1)
+
+    @cached_property
+    def _side(self) -> tuple[int, int]:
+        """Rows and columns after resizing."""
+        h, w = self.shape[:2]
+        ratio = min(1, MAX_SIDE / max(h, w))
+        return max(MIN_SIDE, round(h * ratio)), max(MIN_SIDE, round(w * ratio))
+
+    @cached_property
+    def _resize(self) -> tuple[Floats, Floats] | None:
+        if max(self.shape[:2]) <= MAX_SIDE:
+            return None
+        return _averages(self.shape[:2], self._side)
+
+    @cached_property
+    def _halve(self) -> tuple[Floats, Floats]:
+        return _averages(self._side, (self._side[0] // 2, self._side[1] // 2))
+
+    @cached_property
+    def _to_grid(self) -> tuple[Floats, Floats]:
+        return _averages((self._side[0] // 2, self._side[1] // 2), (GRID, GRID))
+
+    @cached_property
+    def _first(self) -> Floats:
+        """Gabor filters, each with a direction in color space, as (filters, size · size · channels)."""
+        rng = np.random.default_rng([self.seed, 1])
+        filters = gabor_filters(FILTERS, FILTER_SIZE, rng)
+        colors = rng.standard_normal((FILTERS, self.channels))
+        if self.channels == 1:
+            colors = np.ones((FILTERS, 1))
+        colors /= np.linalg.norm(colors, axis=1, keepdims=True)
+        product = filters[:, :, None] * colors[:, None, :]
+        return product.reshape(FILTERS, -1).astype(np.float32)
+
+    @cached_property
+    def _second(self) -> Floats:
+        rng = np.random.default_rng([self.seed, 2])
+        filters = rng.standard_normal((SECOND_FILTERS, SECOND_SIZE**2 * FILTERS))
+        filters -= filters.mean(axis=1, keepdims=True)
+        filters /= np.linalg.norm(filters, axis=1, keepdims=True)
+        return filters.astype(np.float32)
+
+
+def gabor_filters(n: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """n filters of zero mean and unit norm, (n, size · size): a wave under a Gaussian window."""
+    angle = np.pi * (np.arange(n) + rng.uniform(size=n)) / n
+    low, high = np.log(WAVELENGTHS)
+    wavelength = np.exp(rng.uniform(low, high, n))
+    phase = rng.uniform(0, 2 * np.pi, n)
+    width = wavelength * rng.uniform(0.3, 0.6, n)
+    at = np.arange(size) - (size - 1) / 2
+    y, x = (grid.reshape(-1) for grid in np.meshgrid(at, at, indexing="ij"))
+    along = np.outer(np.cos(angle), x) + np.outer(np.sin(angle), y)
+    wave = np.cos(2 * np.pi * along / wavelength[:, None] + phase[:, None])
+    filters: NDArray[np.float64] = wave * np.exp(-(x**2 + y**2) / (2 * width[:, None] ** 2))
+    filters -= filters.mean(axis=1, keepdims=True)
+    filters /= np.linalg.norm(filters, axis=1, keepdims=True)
+    return filters
+
+
+def convolve(maps: Floats, filters: Floats, size: int) -> Floats:
+    """Correlate maps (n, h, c, w) with filters (f, size · size · c), zeros outside: (n, h, f, w).
+
+    Shifted copies side by side make the window of an output row one matrix without a copy of its own.
+    """
+    n, h, c, w = maps.shape
+    border = size // 2
+    padded = np.pad(maps, ((0, 0), (border, border), (0, 0), (border, border)))
+    shifted = np.empty((n, h + 2 * border, size, c, w), dtype=np.float32)
+    for shift in range(size):
+        shifted[:, :, shift] = padded[..., shift : shift + w]
+    image, row, _, column, value = shifted.strides
+    windows = as_strided(shifted, (n, h, size * size * c, w), (image, row, column, value))
+    product: Floats = np.matmul(filters, windows)
+    return product
+
+
+def pool(maps: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Weighted means of maps (n, h, c, w): `rows` is (h', h), `columns` (w, w')."""
+    n, h, c, w = maps.shape
+    narrow = np.matmul(maps.reshape(n, h * c, w), columns)
+    pooled: Floats = np.matmul(rows, narrow.reshape(n, h, -1))
+    return pooled.reshape(n, len(rows), c, -1)
+
+
+def averaging(n_in: int, n_out: int) -> Floats:
+    """The (n_out, n_in) matrix that averages one axis over equal parts; edges count by their share."""
+    ends = np.linspace(0, n_in, n_out + 1)
+    low, high = ends[:-1, None], ends[1:, None]
+    at = np.arange(n_in)
+    overlap = np.clip(np.minimum(high, at + 1) - np.maximum(low, at), 0, None)
+    weights: Floats = (overlap / (high - low)).astype(np.float32)
+    return weights
+
+
+def _averages(before: tuple[int, ...], after: tuple[int, int]) -> tuple[Floats, Floats]:
+    """The matrices of `pool` from one size to another."""
+    columns = np.ascontiguousarray(averaging(before[1], after[1]).T)
+    return averaging(before[0], after[0]), columns

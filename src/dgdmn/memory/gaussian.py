@@ -1,0 +1,120 @@
+"""Sums over rows and Gaussians made of them. Pure functions in float64; no torch.
+
+All statistics are counts, means and scatters about means. They are exact: the order of rows and their split
+into batches do not matter.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, cho_factor, cho_solve
+
+Doubles = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+FLOOR = 1e-9
+"""Variance of a constant column, as a share of the mean variance: it keeps factors positive."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count and mean of each group of rows, and one scatter of all rows about the means of their groups."""
+
+    counts: Doubles
+    """Rows of each group, shape (k,)."""
+    means: Doubles
+    """Shape (k, d); 0 for a group without rows."""
+    scatter: Doubles
+    """Σ (x − mean of its group)(x − mean of its group)', shape (d, d); or its diagonal, shape (d,)."""
+
+    @classmethod
+    def empty(cls, k: int, d: int, *, diagonal: bool = False) -> Self:
+        return cls(np.zeros(k), np.zeros((k, d)), np.zeros(d if diagonal else (d, d)))
+
+    def add(self, x: Doubles, group: Indices) -> Self:
+        """The moments with more rows."""
+        return self.merge(moments_of(x, group, len(self.counts), diagonal=self.scatter.ndim == 1))
+
+    def merge(self, other: "Moments") -> Self:
+        """The moments of both sets of rows together (Chan's formula)."""
+        counts = self.counts + other.counts
+        share = np.divide(other.counts, counts, out=np.zeros_like(counts), where=counts > 0)
+        apart = other.means - self.means
+        between = np.sqrt(self.counts * share)[:, None] * apart
+        scatter = self.scatter + other.scatter
+        scatter = scatter + ((between**2).sum(axis=0) if scatter.ndim == 1 else gram(between))
+        return type(self)(counts, self.means + share[:, None] * apart, scatter)
+
+    def grow(self, k: int) -> Self:
+        """The moments with groups added until there are k."""
+        more = k - len(self.counts)
+        means = np.pad(self.means, ((0, more), (0, 0)))
+        return type(self)(np.pad(self.counts, (0, more)), means, self.scatter)
+
+    @property
+    def covariance(self) -> Doubles:
+        """The scatter divided by the number of rows."""
+        return self.scatter / max(1.0, float(self.counts.sum()))
+
+
+def moments_of(x: Doubles, group: Indices, k: int, *, diagonal: bool = False) -> Moments:
+    """The moments of rows that belong to k groups."""
+    counts = np.bincount(group, minlength=k).astype(np.float64)
+    means, centered = np.zeros((k, x.shape[1])), np.empty_like(x)
+    for one in np.flatnonzero(counts):
+        rows = group == one
+        means[one] = x[rows].mean(axis=0)
+        centered[rows] = x[rows] - means[one]
+    return Moments(counts, means, (centered**2).sum(axis=0) if diagonal else gram(centered))
+
+
+def gram(x: Doubles) -> Doubles:
+    """x'x, symmetric to the bit."""
+    if not len(x):
+        return np.zeros((x.shape[1], x.shape[1]))
+    upper: Doubles = blas.dsyrk(1.0, np.asfortranarray(x.T))
+    return np.triu(upper) + np.triu(upper, 1).T
+
+
+def shrink(covariance: Doubles, amount: float) -> Doubles:
+    """(1 − λ) S + λ diag(S): the same classifier whatever the units of the columns are."""
+    shrunk = (1 - amount) * covariance
+    np.fill_diagonal(shrunk, positive(np.diag(covariance)))
+    return shrunk
+
+
+def positive(variance: Doubles) -> Doubles:
+    """Variances with a small floor for constant columns."""
+    return np.maximum(variance, FLOOR * (variance.mean() or 1.0))
+
+
+def solve(matrix: Doubles, right: Doubles) -> Doubles:
+    """matrix⁻¹ right for a symmetric positive matrix; its columns are scaled to unit diagonal first."""
+    unit = 1 / np.sqrt(np.diag(matrix))
+    factor = cho_factor(matrix * unit[:, None] * unit, lower=True, check_finite=False)
+    found: Doubles = unit[:, None] * cho_solve(factor, unit[:, None] * right, check_finite=False)
+    return found
+
+
+def pack(symmetric: Doubles) -> Doubles:
+    """The lower triangle of a symmetric matrix, row by row: half the bytes."""
+    return symmetric[np.tril_indices(len(symmetric))]
+
+
+def unpack(triangle: Doubles, d: int) -> Doubles:
+    """The symmetric matrix of a packed triangle."""
+    full = np.zeros((d, d))
+    full[np.tril_indices(d)] = triangle
+    return full + np.tril(full, -1).T
+
+
+def softmax(scores: Doubles) -> Doubles:
+    """Rows of scores as probabilities; −∞ gets none."""
+    top = scores.max(axis=1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = weights.sum(axis=1, keepdims=True)
+    probabilities: Doubles = np.full_like(weights, 1 / max(1, scores.shape[1]))
+    np.divide(weights, total, out=probabilities, where=total > 0)
+    return probabilities

@@ -1,0 +1,205 @@
+"""Front ends: what they compute, that batches do not matter, and what they refuse."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dgdmn import SLDA, load
+from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.features import FrontEnd, choose
+from dgdmn.features.images import ImageFeatures, averaging, convolve, gabor_filters, pool
+from dgdmn.features.tables import RELU_FEATURES, Scale
+
+
+def test_convolve_is_a_sum_over_windows():
+    rng = np.random.default_rng(0)
+    maps = rng.standard_normal((2, 6, 3, 7), dtype=np.float32)
+    filters = rng.standard_normal((4, 5 * 5 * 3), dtype=np.float32)
+    padded = np.pad(maps, ((0, 0), (2, 2), (0, 0), (2, 2)))
+    expected = np.zeros((2, 6, 4, 7))
+    for row in range(6):
+        for column in range(7):
+            window = padded[:, row : row + 5, :, column : column + 5].transpose(0, 1, 3, 2)
+            expected[:, row, :, column] = window.reshape(2, -1) @ filters.T
+    np.testing.assert_allclose(convolve(maps, filters, 5), expected, atol=1e-4)
+
+
+def test_pool_averages_equal_parts():
+    maps = np.arange(16, dtype=np.float32).reshape(1, 4, 1, 4)
+    pooled = pool(maps, averaging(4, 2), averaging(4, 2).T)
+    assert pooled.reshape(2, 2).tolist() == [[2.5, 4.5], [10.5, 12.5]]
+    np.testing.assert_allclose(averaging(5, 2), [[0.4, 0.4, 0.2, 0, 0], [0, 0, 0.2, 0.4, 0.4]])
+
+
+def test_gabor_filters_have_zero_mean_and_unit_norm():
+    filters = gabor_filters(10, 9, np.random.default_rng(0))
+    np.testing.assert_allclose(filters.mean(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(filters, axis=1), 1)
+
+
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.lists(st.integers(1, 39), max_size=4), side=st.sampled_from([12, 17, 28, 45]))
+def test_an_image_has_the_same_bits_in_any_batch(cuts, side):
+    images = np.random.default_rng(side).uniform(size=(40, side, side)).astype(np.float32)
+    features = ImageFeatures((side, side), 0)
+    parts = [features(part) for part in np.split(images, sorted(cuts))]
+    assert np.array_equal(np.concatenate(parts), features(images))
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (28, 28), (20, 31, 3), (64, 48, 3), (100, 14)])
+def test_images_of_any_size_and_color_have_1024_features(shape):
+    images = np.random.default_rng(0).integers(0, 256, (3, *shape), dtype=np.uint8)
+    front_end = FrontEnd.fit(images, "auto", seed=0)
+    found = front_end.apply(images)
+    assert (front_end.kind, found.shape) == ("gabor", (3, 1024))
+    assert np.isfinite(found).all()
+    assert np.array_equal(found, front_end.apply(images / 255)), "bytes are value / 255"
+    assert not np.allclose(found, FrontEnd.fit(images, "auto", seed=1).apply(images))
+
+
+def test_flat_rows_are_a_table_unless_an_image_shape_is_given():
+    rows = np.random.default_rng(0).uniform(size=(5, 784))
+    assert FrontEnd.fit(rows, "auto", seed=0).kind == "none"
+    images = FrontEnd.fit(rows, "auto", seed=0, image_shape=(28, 28))
+    same = FrontEnd.fit(rows.reshape(5, 28, 28), "auto", seed=0)
+    assert np.array_equal(images.apply(rows), same.apply(rows.reshape(5, 28, 28)))
+
+
+def test_bytes_of_a_table_are_numbers():
+    rows = np.arange(20, dtype=np.uint8).reshape(4, 5)
+    table = FrontEnd.fit(rows.astype(float), "relu", seed=0)
+    assert np.array_equal(table.apply(rows), table.apply(rows.astype(float)))
+
+
+def test_relu_features_are_columns_and_units_on_a_frozen_scale():
+    rows = np.random.default_rng(0).normal([5, -1000], [1, 50], size=(60, 2))
+    front_end = FrontEnd.fit(rows, "auto", seed=0)
+    found = front_end.apply(rows)
+    assert found.shape == (60, RELU_FEATURES)
+    np.testing.assert_allclose(found[:, :2].std(axis=0), 1)
+    assert (found[:, 2:] >= 0).all()
+    assert 0.2 < (found[:, 2:] > 0).mean() < 0.8
+    scaled = rows * [1e6, 1e-3] + [7, -9]
+    moved = FrontEnd.fit(scaled, "auto", seed=0)
+    np.testing.assert_allclose(moved.apply(scaled), found, atol=1e-6)
+    np.testing.assert_allclose(front_end.apply(rows[:1]), found[:1], atol=1e-12)
+
+
+def test_the_scale_is_never_a_training_row():
+    rows = np.array([[-1.0, 2.0], [0.0, 3.0], [1.0, 4.0]])  # the mean is the second row
+    scale = Scale.fit(rows, 0)
+    assert not (scale.center == rows).all(axis=1).any()
+
+
+def test_a_column_that_did_not_vary_at_first_stays_usable():
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    rows[:, 1] = 7
+    front_end = FrontEnd.fit(rows, "relu", seed=0)
+    later = rows.copy()
+    later[:, 1] = 8
+    found, other = front_end.apply(rows), front_end.apply(later)
+    assert np.array_equal(found[:, 3:], other[:, 3:]), "units ignore it"
+    np.testing.assert_allclose(other[:, 1] - found[:, 1], 1)
+
+
+@pytest.mark.parametrize("rows", [np.ones((1, 3)), np.ones((9, 3))])
+def test_a_first_call_without_a_scale_is_refused(rows):
+    with pytest.raises(UsageError, match="which have no scale"):
+        SLDA().partial_fit(rows, np.zeros(len(rows)))
+    model = SLDA(scale=([0, 0, 0], 2)).partial_fit(rows, np.zeros(len(rows)))
+    assert model.predict(rows).tolist() == [0] * len(rows)
+
+
+def test_wide_tables_are_projected():
+    rows = np.random.default_rng(0).normal(size=(4, 3000))
+    front_end = FrontEnd.fit(rows, "auto", seed=0)
+    assert front_end.apply(rows).shape == (4, 1024)
+    np.testing.assert_allclose(front_end.apply(2 * rows), 2 * front_end.apply(rows))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"features": "gabor"}, "must be an image"),
+        ({"features": "sift"}, "must be auto, gabor, relu, none or a function"),
+        ({"features": "auto", "image_shape": (2, 2)}, "image_shape is"),
+        ({"features": "auto", "image_shape": "28"}, "image_shape is"),
+        ({"features": "none", "scale": (0, 1)}, "scale is for"),
+        ({"features": "relu", "scale": (0, -1)}, "spreads above 0"),
+        ({"features": "relu", "scale": 3}, "must be \\(center, spread\\)"),
+        ({"features": 3}, "or a function"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    rows = np.random.default_rng(0).normal(size=(9, 5))
+    with pytest.raises(UsageError, match=message):
+        FrontEnd.fit(rows, seed=0, **arguments)
+
+
+def test_relu_is_refused_for_tables_that_are_too_wide():
+    with pytest.raises(UsageError, match="fewer than 1,000"):
+        choose("relu", (1000,))
+
+
+def double(X):
+    return 2 * X.reshape(len(X), -1)
+
+
+class Failing:
+    """A front end of a user's that begins to misbehave after its first calls."""
+
+    def __init__(self, result):
+        self.result, self.calls = result, 0
+
+    def __call__(self, X):
+        self.calls += 1
+        if self.calls <= 2:
+            return double(X)
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (np.full((6, 4), np.nan), "NaN or infinity"),
+        (np.zeros((6, 5)), "5 numbers for each input; they were 4 before"),
+        (np.zeros((5, 4)), r"must return numbers of shape \(6, d\)"),
+        (np.zeros(6), r"must return numbers of shape \(6, d\)"),
+        (np.full((6, 4), "a"), "must return numbers"),
+        (RuntimeError("no weights\nline two"), r"features failed \(RuntimeError: no weights\)"),
+    ],
+)
+def test_a_front_end_that_misbehaves_changes_nothing(result, message):
+    rng = np.random.default_rng(0)
+    model = SLDA(features=Failing(result)).partial_fit(rng.normal(size=(6, 4)), np.arange(6) % 2)
+    before = model.fitted_
+    with pytest.raises(UsageError, match=message):
+        model.partial_fit(rng.normal(size=(6, 4)), np.arange(6) % 2)
+    assert model.fitted_ is before
+    with pytest.raises(UsageError, match=message):
+        model.predict(rng.normal(size=(6, 4)))
+
+
+def test_a_saved_memory_needs_the_same_front_end(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 6)), np.arange(40) % 2
+    model = SLDA(features=double).fit(X, y)
+    model.save(tmp_path / "own")
+    with pytest.raises(UsageError, match=r"its own features, .*use load"):
+        load(tmp_path / "own")
+    with pytest.raises(DgdmnError, match="features 'own' differ"):
+        load(tmp_path / "own", features=lambda X: 3 * X + 1)
+    again = load(tmp_path / "own", features=double)
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_built_in_front_end_that_changed_is_refused_at_load(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    model = SLDA().fit(rng.uniform(size=(40, 12, 12)), np.arange(40) % 2)
+    model.save(tmp_path / "memory")
+    monkeypatch.setattr("dgdmn.features.images.WAVELENGTHS", (2.0, 4.0))
+    with pytest.raises(DgdmnError, match="features 'gabor' differ"):
+        load(tmp_path / "memory")
