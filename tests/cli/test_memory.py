@@ -183,6 +183,15 @@ def test_a_network_learns_but_neither_sleeps_nor_dreams(tmp_path, monkeypatch, c
     refuse("export", "m", "--onnx", "m.onnx")
 
 
+def test_an_algorithm_without_a_value_range(tmp_path, monkeypatch, call, refuse):
+    monkeypatch.chdir(tmp_path)
+    write_npz("two.npz", "ash", "beech")
+    words = ["learn", "m", "two.npz", "--algorithm", "ncm"]
+    assert "--value-range has no effect on ncm" in refuse(*words, "--value-range", "0", "1")
+    call(*words)
+    assert "learned 'task 2'" in call("learn", "m", "two.npz")[0]
+
+
 def test_inspect_shows_the_options_it_learned_with(tmp_path, call):
     X, y = trees("elm")
     model = dgdmn.DGDMN(n_stm=3, min_steps=5).partial_fit(X, y)

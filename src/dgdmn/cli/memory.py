@@ -211,10 +211,7 @@ def _lock(path: Path) -> Iterator[list[str]]:
             raise Interrupted(f"interrupted; {path} {states[-1]}") from stop
         finally:
             if missing and not holds_memory(path):  # none was created
-                discard(path)
-                with suppress(OSError):  # another process uses one of them
-                    for parent in missing[1:]:
-                        parent.rmdir()
+                discard(*missing)
 
 
 @contextmanager
@@ -234,9 +231,12 @@ def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
         memory = load_memory(args)
         _check_same(args, to_dict(config), memory[0])
         return memory
-    own: dict[str, Any] = {"value_range": args.value_range and tuple(args.value_range)}
-    own |= {"random_state": args.seed or 0, "threads": args.threads or default_threads()}
-    return algorithm(name)(config if args.changes else preset, **own), Notes(tasks={}, slept=None)
+    kind, value_range = algorithm(name), args.value_range and tuple(args.value_range)
+    own: dict[str, Any] = {"random_state": args.seed or 0, "value_range": value_range}
+    own["threads"] = args.threads or default_threads()
+    if "value_range" not in kind._get_param_names() and own.pop("value_range"):
+        raise UsageError(f"--value-range has no effect on {name}; leave it out")
+    return kind(config if args.changes else preset, **own), Notes(tasks={}, slept=None)
 
 
 def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassifier) -> None:
@@ -244,7 +244,7 @@ def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassif
     typed = {key: getattr(args, key) for key in ("algorithm", "seed", "value_range")}
     typed |= {key: wanted[key] for key in (wanted if args.preset else args.changes)}
     made = to_dict(info.config) | {"algorithm": info.algorithm, "seed": parameters["random_state"]}
-    made["value_range"] = parameters["value_range"] and list(parameters["value_range"])
+    made["value_range"] = list(parameters.get("value_range") or ()) or None
     for key, value in typed.items():
         if value is not None and value != made[key]:
             was, now = (f"{flag(key)} {format_option(one)}" for one in (made[key], value))

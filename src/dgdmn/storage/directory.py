@@ -130,15 +130,16 @@ def check_place(directory: Path) -> None:
         raise UsageError(f"{directory} holds {foreign[0]!r} and no memory; use an empty directory")
 
 
-def discard(directory: Path) -> None:
-    """Remove what an interrupted save left, and the directory if nothing else is in it; not through a link."""
+def discard(directory: Path, *parents: Path) -> None:
+    """Remove what an interrupted save left, and the directories if they are empty then; not through a link."""
     if directory.is_symlink():
         return
     with suppress(OSError):  # the error that interrupted the save is reported instead
         for path in directory.iterdir():
             if _ours(path.name):
                 path.unlink()
-        directory.rmdir()
+        for empty in (directory, *parents):
+            empty.rmdir()
 
 
 def _ours(name: str) -> bool:

@@ -305,8 +305,7 @@ def _open_image(file: Path) -> Iterator["Image"]:
     except DgdmnError:
         raise
     except Exception as error:
-        kinds = ", ".join(IMAGE_FORMATS)
-        advice = f"replace or remove it; formats are {kinds}"
+        advice = f"replace or remove it; formats are {', '.join(IMAGE_FORMATS)}"
         raise DataError(f"{file} cannot be read as an image: {advice}") from error
 
 
