@@ -22,25 +22,21 @@ from dgdmn.core.text import format_bytes, format_mean_sem
 from dgdmn.records import find_runs
 from dgdmn.report.table import Group, format_seconds
 
-ROOT = Path(__file__).parents[2]
 SMALL = ["--preset", "quick", "--samples-per-task", "12", "--min-steps", "2", "--jobs", "1"]
 METHOD = "nn+learner_layers=8,4+learner_epochs=1"
 OWN = """
 from typing import Literal
 from dataclasses import dataclass
-from own_algorithm import NCM
+from dgdmn import NN
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Mine(NCM):
-    features: Literal["none", "codes"] = "codes"
-    code_seed: int | None = None
-    shrinkage: float = 0.5
+class Mine(NN):
+    kernel: Literal["none", "codes"] = "codes"
+    draws: int | None = None
+    power: float = 0.5
     whiten: bool = False
     label: str = "a"
     layers: tuple[int, ...] = ()
-
-    def prepare(self, X):
-        return X
 """
 
 
@@ -48,11 +44,9 @@ class Mine(NCM):
 def own(tmp_path, monkeypatch):
     """A module `mine` with an algorithm that has arguments of its own."""
     (tmp_path / "mine.py").write_text(OWN)
-    for folder in (ROOT / "examples", tmp_path):
-        monkeypatch.syspath_prepend(folder)
+    monkeypatch.syspath_prepend(tmp_path)
     yield "mine:Mine"
-    for name in ("mine", "own_algorithm"):
-        sys.modules.pop(name, None)
+    sys.modules.pop("mine", None)
 
 
 def summaries(directory):
@@ -73,16 +67,16 @@ def test_an_entry_has_fields_of_config_and_arguments_of_its_class(own):
         "learner_layers": (8, 4),
         "learner_convolutions": (),
     }, "a field of Config is one, also if the class has an argument of that name"
-    entry = parse_entry(f"{own}:paper+features=none+code_seed=3+shrinkage=1+whiten=true", None)
+    entry = parse_entry(f"{own}:paper+kernel=none+draws=3+power=1+whiten=true", None)
     assert (entry.algorithm, entry.preset) == (own, "paper")
     assert entry.arguments == {
-        "features": "none",
-        "code_seed": 3,
-        "shrinkage": 1.0,
+        "kernel": "none",
+        "draws": 3,
+        "power": 1.0,
         "whiten": True,
     }
-    assert isinstance(entry.arguments["shrinkage"], float)
-    default = parse_entry(f"{own}+features=codes+code_seed=none+shrinkage=.5+label=a", None)
+    assert isinstance(entry.arguments["power"], float)
+    default = parse_entry(f"{own}+kernel=codes+draws=none+power=.5+label=a", None)
     assert default.arguments == {}, "a default is no other method"
 
 
@@ -93,14 +87,14 @@ def test_an_entry_has_fields_of_config_and_arguments_of_its_class(own):
         ("nn:quik+min_steps=1", None),
         ("nn+lerner_layers=3", "no option 'lerner_layers' of nn (did you mean learner_layers?)"),
         (
-            "mine:Mine+featurs=none",
-            "no option 'featurs' of mine:Mine (did you mean features?); its",
+            "mine:Mine+kernl=none",
+            "no option 'kernl' of mine:Mine (did you mean kernel?); its",
         ),
         ("mine:Mine+layers=3", "no option 'layers' of mine:Mine"),
         ("mine:Mine+random_state=3", "no option 'random_state' of mine:Mine"),
-        ("mine:Mine+features=all", "features is 'all'; it must be one of none, codes"),
-        ("mine:Mine+code_seed=x", "code_seed is 'x'; it must be a whole number or one of none"),
-        ("mine:Mine+shrinkage=nan", "shrinkage is 'nan'; it must be a number"),
+        ("mine:Mine+kernel=all", "kernel is 'all'; it must be one of none, codes"),
+        ("mine:Mine+draws=x", "draws is 'x'; it must be a whole number or one of none"),
+        ("mine:Mine+power=nan", "power is 'nan'; it must be a number"),
         ("mine:Mine+whiten=yes", "whiten is 'yes'; it must be one of true, false"),
         ("er+exemplars=many", "exemplars is 'many'; it must be a whole number"),
         ("er+learner_layers=8;4", "learner_layers is '8;4'; it must be whole numbers with commas"),
@@ -121,26 +115,26 @@ def test_wrong_options_are_one_sentence(own, word, expected):
 
 
 def test_arguments_are_part_of_the_key_and_of_the_name(own, tmp_path):
-    words = ["embedded", "--algorithm", own, f"{own}+features=none", f"{own}+label=a/b+whiten=true"]
+    words = ["embedded", "--algorithm", own, f"{own}+kernel=none", f"{own}+label=a/b+whiten=true"]
     plain, none, both = make_specs(parse("dgdmn run", VERBS["run"], words))
     assert len({plain.key, none.key, both.key}) == 3
-    assert none.name == "embedded-mine.Mine-best-features_none-seed0"
+    assert none.name == "embedded-mine.Mine-best-kernel_none-seed0"
     assert both.name == "embedded-mine.Mine-best-label_a.b-whiten_True-seed0"
-    same = make_specs(parse("dgdmn run", VERBS["run"], [*words[:2], f"{own}+features=codes"]))
+    same = make_specs(parse("dgdmn run", VERBS["run"], [*words[:2], f"{own}+kernel=codes"]))
     assert same == [plain]
 
 
 def test_run_separates_variants_in_its_table(own, tmp_path, call, in_process, monkeypatch):
     monkeypatch.setattr("dgdmn.cli.run.write_report", lambda *_: None)
     words = ("run", "embedded", *SMALL, "--out", tmp_path / "runs", "--algorithm")
-    out, _ = call(*words, own, f"{own}+features=none")
+    out, _ = call(*words, own, f"{own}+kernel=none")
     assert re.search(r"│ mine:Mine +│ quick", out)
-    assert "│ mine:Mine+features=none │ quick" in out
+    assert "│ mine:Mine+kernel=none │ quick" in out
     config = tmp_path / "runs" / "embedded-mine.Mine-quick-min_steps-2-samples_per_task-12"
-    config = Path(f"{config}-features_none-seed0") / "config.json"
-    assert json.loads(config.read_text())["arguments"] == {"features": "none"}
-    shown, _ = call(*words, f"{own}+features=none", "nn+learner_layers=8", "--show-config")
-    assert 'algorithm = ["mine:Mine+features=none", "nn+learner_layers=8"]' in shown
+    config = Path(f"{config}-kernel_none-seed0") / "config.json"
+    assert json.loads(config.read_text())["arguments"] == {"kernel": "none"}
+    shown, _ = call(*words, f"{own}+kernel=none", "nn+learner_layers=8", "--show-config")
+    assert 'algorithm = ["mine:Mine+kernel=none", "nn+learner_layers=8"]' in shown
 
 
 def test_the_table_has_the_numbers_of_the_runs(tmp_path, call, in_process, monkeypatch):

@@ -5,7 +5,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -70,6 +70,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     @abstractmethod
     def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
         """An empty memory."""
+
+    def _empty_weights(self) -> AbstractContextManager[None]:
+        """Inside this block a memory may be made without values, because they are loaded next."""
+        return nullcontext()
 
     @abstractmethod
     def _limits(self) -> AbstractContextManager[None]:
@@ -228,9 +232,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if not isinstance(self.preset, str | Config):
             raise UsageError(f"preset is {self.preset!r}; give a name or a Config")
         chosen = self.preset if isinstance(self.preset, Config) else resolve(self.preset)
+        return override(chosen, self._given_options())
+
+    def _given_options(self) -> dict[str, Any]:
+        """Options passed to the constructor; None keeps the preset's. A function is not an option."""
         own = vars(Config()).keys() & self.get_params(deep=False).keys()
-        given = {name: getattr(self, name) for name in own}
-        return override(chosen, {k: value for k, value in given.items() if not callable(value)})
+        return {name: None if callable(value := getattr(self, name)) else value for name in own}
 
     def _add_classes(self, fitted: FittedState, y: NDArray[Any]) -> None:
         """Register new labels, and grow the output layer where its width is not fixed."""
@@ -257,7 +264,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def _to_batch(self, fitted: FittedState, X: NDArray[Any], y: NDArray[Any]) -> Batch:
         unit = {label: index for index, label in enumerate(fitted.labels)}
         indices = np.array([unit[label] for label in y.tolist()], dtype=np.int64)
-        return Batch(self._translate(fitted, X), indices)
+        return Batch(self._translate(fitted, X), indices, fitted.inputs.raw(X))
 
     def _translate(self, fitted: FittedState, X: NDArray[Any]) -> NDArray[Any]:
         if X.shape[1:] != fitted.shape:

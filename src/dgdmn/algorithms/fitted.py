@@ -49,6 +49,9 @@ class Inputs(Protocol):
     def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """What a memory generates, in the user's shape and range."""
 
+    def raw(self, X: NDArray[Any]) -> NDArray[Any] | None:
+        """Flat inputs for a memory that learns to decode features; None where none does."""
+
     def clips(self, X: NDArray[Any]) -> bool:
         """Whether some value lies outside the range."""
 

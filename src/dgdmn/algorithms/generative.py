@@ -1,15 +1,20 @@
 """What DGDMN and DGR have in common: they sleep, sample and reconstruct."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dgdmn.algorithms.closed_form import limit_threads
 from dgdmn.algorithms.estimator import exclusive_learning, seed_stream
 from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs
 from dgdmn.algorithms.network import NetworkClassifier
@@ -17,10 +22,14 @@ from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.generative import DeepGenerativeMemory
+from dgdmn.features import FrontEnd, Own
+from dgdmn.memory.mixture import MixtureMemory, MixtureSpec
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
-from dgdmn.networks.factory import NetworkFactory
-from dgdmn.networks.protocols import GeneratorFactory, LatentGenerator
+from dgdmn.storage import State
+
+if TYPE_CHECKING:
+    from dgdmn.networks.factory import NetworkFactory
+    from dgdmn.networks.protocols import GeneratorFactory
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -45,8 +54,19 @@ class GenerativeClassifier(NetworkClassifier):
     resample_dreams: bool | None = None
     latent_noise: float | None = None
     predict_with: Literal["learner", "learner+prior"] | None = None
+    memory_budget: int | None = None
+    code_dim: int | None = None
+    own_covariance: float | None = None
+    shrinkage: float | None = None
+    features: str | Own | None = None
+    """Front end of the mixture memory: `auto`, `gabor`, `relu`, `none`, or a function (docs/features.md)."""
+    code_seed: int | None = None
+    image_shape: tuple[int, ...] | None = None
+    """(height, width) or (height, width, channels) of flat rows that are images, for the mixture memory."""
+    scale: Any = None
+    """(center, spread) of the columns for the features `relu`; by default those of the first call."""
     generator: str | GeneratorFactory | None = None
-    """`vae`, the name of a registered generator, or a factory of your own (`dgdmn.networks.protocols`)."""
+    """`mixture`, `vae`, the name of a registered generator, or a factory (`dgdmn.networks.protocols`)."""
     memory: OwnMemory | None = None
     """Makes your own generative memories (`dgdmn.memory.protocols`) instead of the deep one."""
 
@@ -103,22 +123,19 @@ class GenerativeClassifier(NetworkClassifier):
         return rows.reshape(np.shape(X))
 
     def has_latents(self) -> bool:
-        """Whether the long-term memory has a latent space."""
+        """Whether the long-term memory has a latent space, or a code."""
         check_is_fitted(self)
-        long_term = self._long_term(self.fitted_)
-        if not isinstance(long_term, DeepGenerativeMemory):
-            return False
-        return isinstance(long_term.generator, LatentGenerator)
+        return bool(getattr(self._long_term(self.fitted_), "has_latents", False))
 
     def latents(self, X: ArrayLike) -> NDArray[np.float32]:
-        """The means of q(z | x) in the long-term memory's latent space, shape (n, latent_dim)."""
+        """The means of q(z | x) in the latent space of the long-term memory, or its code, shape (n, size)."""
         long_term = self._require_long_term()[1]
         if not self.has_latents():
             name = type(getattr(long_term, "generator", long_term)).__name__
             raise UsageError(f"{name} has no latents; use a generator that is a LatentGenerator")
-        assert isinstance(long_term, DeepGenerativeMemory)
         with self._limits():
-            return long_term.encode(self._to_inputs(X))
+            found: NDArray[np.float32] = long_term.encode(self._to_inputs(X))  # type: ignore[attr-defined]
+        return found
 
     def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
         """The labels that the long-term memory alone would give."""
@@ -148,21 +165,67 @@ class GenerativeClassifier(NetworkClassifier):
             raise UsageError("the long-term memory is empty; call sleep(), or learn more tasks")
         return self.fitted_, long_term
 
-    def _factory(self, config: Config, inputs: Inputs, shape: tuple[int, ...]) -> NetworkFactory:
+    def _given_options(self) -> dict[str, Any]:
+        """A generator or learner of the user's, or another registered one, belongs to the deep memory."""
+        given = super()._given_options()
+        if self.generator not in (None, "mixture") or self.learner is not None:
+            given["generator"] = "vae"
+        return given
+
+    def _uses_mixture(self, config: Config) -> bool:
+        return config.generator == "mixture" and self.memory is None
+
+    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+        if not self._uses_mixture(config):
+            return super()._new_inputs(X, config)
+        features = self.features if callable(self.features) else config.features
+        return FrontEnd.fit(
+            X, features, seed=config.code_seed, image_shape=self.image_shape, scale=self.scale
+        )
+
+    def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
+        if not self._uses_mixture(config):
+            return super()._load_inputs(state, shape, config)
+        own = self.features if callable(self.features) else None
+        return FrontEnd.restore(state.pop("features"), shape, own)
+
+    def _factory(
+        self, config: Config, inputs: Inputs, shape: tuple[int, ...]
+    ) -> NetworkFactory | MixtureSpec:
+        if isinstance(inputs, FrontEnd):
+            spec = MixtureSpec(config, inputs.n_features, inputs.n_decoded, inputs.inverse)
+            spec.check()
+            return spec
         generator = self.generator
         if isinstance(generator, str):
             info = generator_info(generator)
             built_in = info.target == generator_info("vae").target
             generator = None if built_in else load_target(info.target)
-        return replace(super()._factory(config, inputs, shape), own_generator=generator)
+        made: NetworkFactory = super()._factory(config, inputs, shape)
+        return replace(made, own_generator=generator)
 
     def _memory_factory(
-        self, factory: NetworkFactory, *, until_known: bool = False
+        self, factory: NetworkFactory | MixtureSpec, *, until_known: bool = False
     ) -> MemoryFactory:
-        """A picklable factory of this estimator's memories: the user's class, or deep ones."""
-        if self.memory is None:
-            return partial(DeepGenerativeMemory, factory, until_known=until_known)
-        return partial(_make_own, self.memory, factory.shape)
+        """A picklable factory of this estimator's memories: the user's class, mixtures, or deep ones."""
+        if isinstance(factory, MixtureSpec):
+            return partial(MixtureMemory, factory)
+        if self.memory is not None:
+            return partial(_make_own, self.memory, factory.shape)
+        from dgdmn.memory.generative import DeepGenerativeMemory
+
+        return partial(DeepGenerativeMemory, factory, until_known=until_known)
+
+    def _empty_weights(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._uses_mixture(self._config()) else super()._empty_weights()
+
+    @contextmanager
+    def _limits(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(limit_threads(self.threads))
+            if not self._uses_mixture(self._config()):
+                stack.enter_context(super()._limits())
+            yield
 
 
 def _make_own(

@@ -16,7 +16,7 @@ import numpy as np
 from dgdmn import __version__
 from dgdmn.algorithms.fitted import FittedState, check_labels
 from dgdmn.config import Config, override, to_dict
-from dgdmn.config.registry import ALGORITHMS, algorithm_info, load_target
+from dgdmn.config.registry import ALGORITHMS, REFERENCES, algorithm_info, load_target
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import directory_lock, os_errors
 from dgdmn.core.rng import SeedStream
@@ -45,6 +45,10 @@ def save(model: ContinualClassifier, path: Path, notes: Mapping[str, Any] | None
 
     Savers to the same place wait for each other; the last complete save wins.
     """
+    if not algorithm_info(algorithm_name(type(model))).saved:
+        raise UsageError(
+            f"{type(model).__name__} cannot be saved; it is a reference for comparisons"
+        )
     about, state = describe(model)
     path = _real(path)
     check_place(path)
@@ -63,9 +67,10 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
 
 def load_with_notes(path: str | Path, **own: Any) -> tuple[ContinualClassifier, Any]:
     """A saved estimator and the notes of the same save; None where there are none."""
-    from dgdmn.networks.runtime import check_device
+    if (device := own.pop("device", "cpu")) != "cpu":
+        from dgdmn.networks.runtime import check_device
 
-    check_device(device := own.pop("device", "cpu"))
+        check_device(device)
     about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
@@ -82,7 +87,10 @@ def load_with_notes(path: str | Path, **own: Any) -> tuple[ContinualClassifier, 
 def algorithm_name(kind: type) -> str:
     """The name of an estimator class in the registry; "package.module:Class" for one that is not there."""
     target = f"{kind.__module__}:{kind.__qualname__}"
-    return next((name for name, info in ALGORITHMS.items() if info.target == target), target)
+    return next(
+        (name for name, info in {**ALGORITHMS, **REFERENCES}.items() if info.target == target),
+        target,
+    )
 
 
 def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
@@ -137,8 +145,6 @@ def restore_model(
 
 
 def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> FittedState:
-    from dgdmn.networks.layers import meta_weights
-
     saved, state = about["fitted"], dict(state)
     labels, shape = typed(saved, "labels", list), _restore_shape(saved, about["features"])
     largest = max(array.size for _, array in arrays_in(state))
@@ -153,7 +159,7 @@ def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> F
     config = _from_json("preset", about["config"])
     inputs = model._load_inputs(state, shape, config)
     rng = SeedStream(*(whole(saved["rng"], key, 0, MAX_SEED) for key in ("entropy", "used")))
-    with meta_weights():
+    with model._empty_weights():
         memory = model._new_memory(model._factory(config, inputs, shape), outputs, SeedStream(0))
         memory.load_state(state)
     closed, warned = typed(saved, "closed", bool), typed(saved, "warned", bool)

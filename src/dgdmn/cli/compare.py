@@ -47,7 +47,11 @@ def compare(args: Namespace) -> int:
     for stream in streams:
         stream_info(stream)
     seeds = range(args.seeds)
-    specs = [spec for stream in streams for spec in specs_of(args, stream, entries, seeds)]
+    specs = [
+        spec
+        for stream in streams
+        for spec in specs_of(args, stream, entries, seeds, ceilings_together=True)
+    ]
     for stream in streams:
         stream_with_data(stream)
     failures = execute_all(specs, args.out, args.jobs)[1]

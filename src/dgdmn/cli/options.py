@@ -4,13 +4,14 @@ import argparse
 import inspect
 import math
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from dgdmn.config import DEFAULT_PRESET, PRESETS, Config, field_docs, resolve
@@ -248,18 +249,19 @@ def _class_arguments(name: str) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
     kind = load_target(algorithm_info(name).target)
     hints: dict[str, Any] = {}
-    for place in (kind.__init__, kind):  # a dataclass has its annotations in the class
-        try:
-            hints |= get_type_hints(place)
-        except (NameError, TypeError, AttributeError):
-            continue  # annotations that cannot be resolved: the default decides
+    for place in (kind.__init__, *reversed(kind.__mro__)):  # a dataclass annotates its fields
+        names = vars(sys.modules[place.__module__]) if place.__module__ in sys.modules else {}
+        for key, hint in inspect.get_annotations(place).items():
+            one = SimpleNamespace(__annotations__={key: hint})
+            with suppress(NameError):  # of a type that only type checkers import: no plain value
+                hints |= get_type_hints(one, names)
     found = {}
     for key, parameter in inspect.signature(kind).parameters.items():
         if key in FIELDS or key in SET_BY_RUN:
             continue
         default = parameter.default
         hint = hints.get(key, type(default))
-        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        kinds = get_args(hint) if _origin(hint) in (Union, UnionType) else (hint,)
         plain = [one for one in kinds if one in _PLAIN or get_origin(one) is Literal]
         if any(one is not NoneType for one in plain):
             found[key] = default, tuple(plain)

@@ -80,9 +80,18 @@ def make_specs(args: Namespace) -> list[RunSpec]:
 
 
 def specs_of(
-    args: Namespace, stream: str, entries: Sequence[Entry], seeds: Sequence[int], **protocol: Any
+    args: Namespace,
+    stream: str,
+    entries: Sequence[Entry],
+    seeds: Sequence[int],
+    *,
+    ceilings_together: bool = False,
+    **protocol: Any,
 ) -> list[RunSpec]:
-    """The runs of these methods on a stream, each once."""
+    """The runs of these methods on a stream, each once.
+
+    A comparison needs only the end of a ceiling, so `ceilings_together` trains it once on all tasks.
+    """
     common = {"evaluate_on": args.evaluate_on, "device": args.device, **protocol}
     common["threads"] = args.threads or default_threads()
     preset_stream = stream if stream in PAPER else None
@@ -91,6 +100,9 @@ def specs_of(
         changes = {**args.changes, **entry.changes}
         options = override(resolve(entry.preset, preset_stream), changes)
         given = {"arguments": entry.arguments, **common}
+        info = algorithm_info(entry.algorithm)
+        if info.together or (ceilings_together and info.category == "ceiling"):
+            given["together"] = True
         spec = RunSpec(stream, entry.algorithm, entry.preset, options, seed, **given)
         specs.setdefault(spec.key, spec)
     return list(specs.values())

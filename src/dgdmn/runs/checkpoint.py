@@ -14,7 +14,8 @@ from torch import Tensor
 
 from dgdmn import storage
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.persistence import describe, restore_model
+from dgdmn.algorithms.persistence import algorithm_name, describe, restore_model
+from dgdmn.config.registry import algorithm_info
 from dgdmn.core import files
 from dgdmn.core.errors import DgdmnError, Interrupted
 from dgdmn.networks.train import TrainingState
@@ -137,6 +138,8 @@ class Checkpoints:
 
     def _save(self, trainings: list[list[Tensor]], epoch: int) -> None:
         assert self._model is not None
+        if not algorithm_info(algorithm_name(type(self._model))).saved:
+            return  # a killed run starts again
         about, state = describe(self._model) if self._model.__sklearn_is_fitted__() else ({}, {})
         files.make_directory(self._directory)
         older = self._saved()
