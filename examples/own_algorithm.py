@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.closed_form import ClosedFormClassifier
 from dgdmn.streams import load
 from dgdmn.testing import check_algorithm
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class NCM(ContinualClassifier):
-    """Predict the class with the nearest mean input."""
+class NCM(ClosedFormClassifier):  # or NetworkClassifier, for a memory of networks
+    """Predict the class with the nearest mean of the features."""
 
     def _new_memory(self, factory, n_classes, rng):  # noqa: ARG002 (nothing here is random)
         return ClassMeans(int(np.prod(factory.shape)), n_classes)

@@ -233,7 +233,7 @@ def identities(fitted):
         part for one in memories for part in (one.generator, one.learner, one.prior, one.codes)
     ]
     shared = [fitted, memory, memory.stm, memory.stm.awake, *memories, *parts, fitted.labels]
-    return [id(one) for one in (*shared, fitted.rng, fitted.scaling)]
+    return [id(one) for one in (*shared, fitted.rng, fitted.inputs)]
 
 
 def test_a_failed_call_leaves_the_same_objects(make, tasks):
