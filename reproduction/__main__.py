@@ -10,11 +10,11 @@ from dgdmn.cli.app import run_command
 from dgdmn.cli.options import parse
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.text import count_noun
-from dgdmn.report.load import load_runs
+from dgdmn.report.table import mean
 from dgdmn.runs.executor import Failure, run_all
 from dgdmn.runs.spec import RunSpec
 from reproduction.page import write_pages
-from reproduction.results import Results, collect, load_results, mean
+from reproduction.results import NOT_ENDED, Results, collect, load_results
 from reproduction.targets import COMMAND, TARGETS, Target, select, unique
 
 Collected = tuple[set[str], list[Failure]]  # keys of runs, and what failed
@@ -32,10 +32,12 @@ def main(words: Sequence[str]) -> int:
     if not targets:
         raise UsageError("no target given; `python -m reproduction --list` lists them")
     failures = [] if args.draw_only else _run(targets, args)
-    directories, problems = _load_directories(args.out)
+    directories, unreadable = load_results(args.out)
+    failures += [_failure(name, why) for name, why in unreadable.items() if why != NOT_ENDED]
     new, refused = _collect(directories, targets, args.results)
     results, unusable = load_results(args.results)
-    failures += problems + refused + [_failure("results", line) for line in unusable]
+    failures += refused
+    failures += [_failure(str(args.results / name), why) for name, why in unusable.items()]
     drawn = 0 if args.no_figures else _draw(targets, new, (results, directories), args)
     pages = write_pages(results, args.results)
     done = f"{count_noun(len(new), 'run')} collected, {count_noun(drawn, 'figure')} drawn"
@@ -47,12 +49,6 @@ def main(words: Sequence[str]) -> int:
 
 def _failure(name: str, message: str) -> Failure:
     return Failure(name, message, False, message)
-
-
-def _load_directories(out: Path) -> tuple[Results, list[Failure]]:
-    runs, problems = load_runs([out] if out.is_dir() and any(out.iterdir()) else [])
-    found = {run.key: run for run in runs if run.complete}
-    return Results(found), [_failure(one.name, one.reason) for one in problems]
 
 
 def missing_runs(
@@ -67,7 +63,7 @@ def missing_runs(
 
 
 def _list(targets: Sequence[Target], args: Namespace) -> None:
-    found = _load_directories(args.out)[0], load_results(args.results)[0]
+    found = load_results(args.out)[0], load_results(args.results)[0]
     print(f"{'target':23}  runs  done  missing")
     rows = [(target.name, [target], target.title) for target in targets]
     for name, group, text in [*rows, ("all", list(targets), "each run once")]:
@@ -82,7 +78,7 @@ def _run(targets: Sequence[Target], args: Namespace) -> list[Failure]:
     from dgdmn.runs.environment import available_cores
     from dgdmn.streams.fetch import fetch, verify
 
-    directories, results = _load_directories(args.out)[0], load_results(args.results)[0]
+    directories, results = load_results(args.out)[0], load_results(args.results)[0]
     specs, failures = missing_runs(targets, args.seeds, directories, results), list[Failure]()
     for stream in dict.fromkeys(spec.stream for spec in specs):
         try:

@@ -1,22 +1,22 @@
 """Pages from templates: REPRODUCIBILITY.md, results/*.md and the table in README.md.
 
-A template in reproduction/pages/ contains `{{directive}}`: a measure of a run, a table, the figures or a
+A template in reproduction/pages/ may call any function below: a measure of a run, a table, the figures or a
 whole section of a target. Prose about runs is in results/notes/<target>.md and may contain measures too.
 """
 
 import re
-from collections import Counter
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from dgdmn.core.errors import UsageError
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from dgdmn.core import text
 from dgdmn.core.files import write_atomic
-from dgdmn.core.text import count_noun, format_duration, format_mean_sem, format_ratio
-from dgdmn.report.load import Run
 from dgdmn.report.sections.configuration import run_command
 from reproduction import paper, tables
-from reproduction.results import MEASURES, Results, mean, training_times
-from reproduction.targets import TARGETS, Target, parse_run
+from reproduction import results as measured
+from reproduction.results import MEASURES, Results
+from reproduction.targets import TARGETS, parse_run
 
 TEMPLATES = Path(__file__).with_name("pages")
 PAGE = "REPRODUCIBILITY.md"
@@ -26,9 +26,9 @@ README_PART = re.compile(r"(<!-- results:.*?-->\n).*?(<!-- end of results -->)",
 def write_pages(results: Results, directory: Path) -> list[Path]:
     """Write the pages that changed and return their paths."""
     written = []
-    for path, text in render_pages(results, directory).items():
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_atomic(path, text.encode())
+    for path, content in render_pages(results, directory).items():
+        if not path.exists() or path.read_text(encoding="utf-8") != content:
+            write_atomic(path, content.encode())
             written.append(path)
     return written
 
@@ -38,128 +38,84 @@ def render_pages(results: Results, directory: Path) -> dict[Path, str]:
     pages, renderer = {}, Renderer(results, directory)
     for template in sorted(TEMPLATES.glob("*.md")):
         path = directory.parent / PAGE if template.name == PAGE else directory / template.name
-        text = renderer.render(template.read_text("utf-8"))
-        pages[path] = text if path.parent != directory else _relative_links(text, directory.name)
+        pages[path] = renderer.render(template.read_text("utf-8"))
+        if path.parent == directory:  # links are written as in REPRODUCIBILITY.md
+            page = re.sub(rf"\]\({re.escape(directory.name)}/", "](", pages[path])
+            pages[path] = re.sub(r"\]\((docs/|REPRODUCIBILITY)", r"](../\1", page)
     readme = directory.parent / "README.md"
     if readme.exists():
-        text = readme.read_text(encoding="utf-8")
         table = renderer.render((TEMPLATES.parent / "readme_table.md").read_text("utf-8"))
-        pages[readme] = README_PART.sub(lambda found: f"{found[1]}{table}{found[2]}", text)
+        content = readme.read_text(encoding="utf-8")
+        pages[readme] = README_PART.sub(lambda found: f"{found[1]}{table}{found[2]}", content)
     return pages
 
 
-def _relative_links(text: str, name: str) -> str:
-    text = re.sub(rf"\]\({re.escape(name)}/", "](", text)
-    return re.sub(r"\]\((docs/|REPRODUCIBILITY)", r"](../\1", text)
-
-
-@dataclass(frozen=True)
 class Renderer:
-    """Replaces the directives of a template."""
+    """Renders templates, which may call its public methods and the measures by name."""
 
-    results: Results
-    directory: Path
+    def __init__(self, results: Results, directory: Path) -> None:
+        self._results, self._directory = results, directory
+        self._environment = Environment(trim_blocks=True, lstrip_blocks=True)
+        self._environment.loader = FileSystemLoader(TEMPLATES.parent)
+        self._environment.undefined = StrictUndefined
+        own = {name: getattr(self, name) for name in vars(Renderer) if not name.startswith("_")}
+        own |= {name: partial(self.measure, name) for name in MEASURES}
+        shared = {"results": results, "targets": TARGETS, "command": run_command}
+        modules = {"tables": tables, "text": text, "paper": paper, "measured": measured}
+        self._environment.globals |= own | shared | modules
 
-    def render(self, text: str) -> str:
-        text = re.sub(r"\{\{(.+?)\}\}", lambda found: self._replace(found[1]), text)
-        return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    def render(self, template: str) -> str:
+        """The text of a template, without superfluous empty lines."""
+        content = self._environment.from_string(template).render()
+        return re.sub(r"\n{3,}", "\n\n", content).strip() + "\n"
 
-    def _replace(self, text: str) -> str:
-        name, _, rest = text.partition(" ")
-        if name in MEASURES:
-            values = self.results.values(parse_run(rest), name)
-            return format_mean_sem(values) if values else "not run yet"
-        if name in ("judged", "with_paper"):  # ours with the paper's number, and the verdict
-            measure, _, words = rest.partition(" ")
-            spec = parse_run(words)
-            theirs = paper.published(measure, spec.algorithm, spec.stream)
-            ours = tables.with_verdict(self.results.values(spec, measure), theirs)
-            return ours if name == "judged" else re.sub(r"\).*", ")", ours)
-        if name == "seconds":  # training times of runs that are compared, separated by |
-            groups = [self.results.find(parse_run(words)) for words in rest.split("|")]
-            times = training_times(*groups)
-            return f"{', '.join(tables.seconds(mean(one)) for one in times.groups)} ({times.clock})"
-        if name == "note":
-            return self.note(rest)
-        if name == "missed":  # tasks that the runs of a target did not learn
-            return tables.missed_table(self.results, TARGETS[rest].runs)
-        if name not in ("section", "table", "figures", "summary", "goals", "runs"):
-            raise UsageError(f"no directive {name!r} in a page; remove it")
-        part: str = getattr(self, name)(*([TARGETS[rest]] if rest else []))
-        return part
+    def measure(self, name: str, run: str) -> str:
+        """Mean and standard error of a measure of a run, which is given by its words in targets.toml."""
+        return tables.with_verdict(self._results.values(parse_run(run), name), None)
 
-    def summary(self) -> str:
-        """How many of the paper's numbers match, and how much was run."""
-        found = tables.verdicts(self.results, TARGETS["table-acc"].runs)
-        counts = Counter(verdict.removeprefix("single run, ") for verdict in found.values())
-        words = {"matches": "match", "higher": "are higher", "lower": "are lower"}
-        listed = ", ".join(f"{n} {words.get(kind, kind)}" for kind, n in counts.most_common())
-        seconds = sum(run.number("seconds") for run in self.results.by_key.values())
-        took = f"{count_noun(len(self.results.by_key), 'run')} took {format_duration(seconds)}"
-        total = f"Of the {counts.total()} numbers in the paper's two tables"
-        return f"{total}, {listed}. {took} in all."
+    def judged(self, measure: str, run: str) -> str:
+        """A measure, the paper's number in brackets, and the verdict."""
+        return tables.judge(self._results, parse_run(run), measure)
 
-    def goals(self) -> str:
-        """Every goal, what was measured, and whether it is reached."""
-        goals = [goal for target in TARGETS.values() for goal in target.goals]
-        rows = ([goal.text, *goal.check(self.results)] for goal in goals)
-        return tables.markdown(["goal", "ours", ""], rows)
+    def with_paper(self, measure: str, run: str) -> str:
+        """A measure and the paper's number in brackets."""
+        return re.sub(r"\).*", ")", self.judged(measure, run))
 
-    def section(self, target: Target) -> str:
-        found = sum(len(self.results.find(spec)) for spec in target.runs)
-        missing = f", {n} not run yet" if (n := len(self._missing(target))) else ""
-        status = f"`python -m reproduction {target.name}`: {count_noun(found, 'run')}{missing}."
-        head = f"## {target.name}\n\n{target.title}. {status}"
-        return tables.join(head, self.table(target), self.note(target.name), self.figures(target))
+    def seconds(self, *runs: str) -> str:
+        """Training times of runs that are compared."""
+        times = measured.training_times(*(self._results.find(parse_run(run)) for run in runs))
+        return f"{', '.join(map(tables.seconds, times.groups))} ({times.clock})"
 
-    def table(self, target: Target) -> str:
-        if target.table in ("acc", "bwt"):
-            return tables.metric_table(self.results, target.runs, target.table)
-        make = getattr(tables, f"{target.table}_table", lambda *_: "")
-        return str(make(self.results, target.runs))
+    def progress(self, target: str) -> str:
+        """How many runs of a target are collected and missing."""
+        found = sum(len(self._results.find(spec)) for spec in TARGETS[target].runs)
+        missing = self._count_missing(target)
+        return text.count_noun(found, "run") + (f", {missing} not run yet" if missing else "")
 
-    def figures(self, target: Target) -> str:
-        place = self.directory / "figures"
-        names = sorted(path.stem for path in place.glob(f"{target.name}*.svg"))
+    def _count_missing(self, target: str) -> int:
+        return sum(spec.key not in self._results.by_key for spec in TARGETS[target].specs())
+
+    def table(self, target: str, kind: str = "") -> str:
+        """The table of a target, or another one of its runs: a macro of tables.md."""
+        if not (kind := kind or TARGETS[target].table):
+            return ""
+        macros = self._environment.get_template("tables.md").module
+        return str(getattr(macros, kind)(TARGETS[target].runs))
+
+    def figures(self, name: str) -> str:
+        """Links to the figures of a target."""
+        target, place = TARGETS[name], self._directory / "figures"
+        names = sorted(path.stem for path in place.glob(f"{name}*.svg"))
         if target.figures and not names:
             needs = f": it needs {', '.join(target.artifacts)} of the runs"
             return f"Not drawn yet{needs if target.artifacts else ''}."
-        return "\n\n".join(f"![{name}]({self.directory.name}/figures/{name}.svg)" for name in names)
+        links = (f"![{name}]({self._directory.name}/figures/{name}.svg)" for name in names)
+        return "\n\n".join(links)
 
     def note(self, name: str) -> str:
         """The claim of a target and results/notes/<name>.md, which is left out while runs are missing."""
-        target, path = TARGETS.get(name), self.directory / "notes" / f"{name}.md"
+        target, path = TARGETS.get(name), self._directory / "notes" / f"{name}.md"
         claim = f"Claim of the paper: {target.claim}" if target and target.claim else ""
-        if not path.exists() or (target and self._missing(target)):
+        if not path.exists() or (target and self._count_missing(name)):
             return claim
-        return tables.join(claim, self.render(path.read_text(encoding="utf-8")).strip())
-
-    def _missing(self, target: Target) -> list[str]:
-        return [spec.name for spec in target.specs() if spec.key not in self.results.by_key]
-
-    def runs(self) -> str:
-        """A table of all runs: numbers, key, command, machine and code."""
-        rows, machines = [], dict[str, str]()
-        for run in sorted(self.results.by_key.values(), key=lambda run: run.name):
-            letter = machines.setdefault(_machine(run), chr(ord("A") + len(machines)))
-            code = run.record.config["versions"].get("source", "not recorded")
-            numbers = [format_ratio(run.acc, 4), format_ratio(run.bwt, 4)]
-            numbers += [format_duration(run.number("seconds")), f"`{command(run)}`", letter, code]
-            rows.append([f"[{run.name}]({run.name})", f"`{run.key}`", *numbers])
-        legend = "\n".join(f"- {letter}: {text}" for text, letter in machines.items())
-        head = ["run", "key", "ACC", "BWT", "time", "command", "machine", "code"]
-        return tables.join("Machines:", legend, tables.markdown(head, rows))
-
-
-def _machine(run: Run) -> str:
-    versions, machine = run.record.config["versions"], run.record.config["machine"]
-    cores = f"{machine['cores']} cores"
-    processor = machine.get("processor") or "processor not recorded"
-    software = f"Python {versions['python']}, torch {versions['torch']}, numpy {versions['numpy']}"
-    return f"{machine['system']} {machine['cpu']}, {cores}, {processor}; {software}"
-
-
-def command(run: Run) -> str:
-    """The command that repeats a run."""
-    text = re.sub(r"--([\w-]+) False\b", r"--no-\1", run_command(run)).replace(" True", "")
-    return f"{text} --threads {run.record.config['threads']}"
+        return f"{claim}\n\n{self.render(path.read_text(encoding='utf-8'))}".strip()

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
 from dgdmn import metrics
 from dgdmn.core.files import json_bytes, os_errors, read_json, write_atomic
 from dgdmn.report.artifacts import dream_quality, read_dreams
 from dgdmn.report.load import EXTRA, Run, load_runs
+from dgdmn.report.table import finite
 from dgdmn.runs.spec import RunSpec
 
 # Files copied as they are. config.json comes last: a directory without it is no result.
@@ -22,6 +22,7 @@ CURVES = {
     "occlusion": ("occlusion", "occlusion_accuracy"),
 }
 """Arrays of the artifact `resilience`: strengths and accuracies."""
+NOT_ENDED = "the run has not ended"
 LEARNED = 0.5  # accuracy right after training from which a task counts as learned
 
 
@@ -49,23 +50,12 @@ class Results:
         return finite(map(MEASURES[measure], self.find(spec)))
 
 
-def load_results(directory: Path) -> tuple[Results, list[str]]:
-    """Every collected run, and one line for each that cannot be used."""
+def load_results(directory: Path) -> tuple[Results, dict[str, str]]:
+    """The complete runs in a directory, and the reason why each of the others cannot be used."""
     runs, problems = load_runs(path.parent for path in sorted(directory.glob("*/config.json")))
     bad = {one.name: one.reason for one in problems}
-    bad |= {run.name: "the run has not ended" for run in runs if not run.complete}
-    lines = [f"cannot use {directory / name}: {why}; collect it again" for name, why in bad.items()]
-    return Results({run.key: run for run in runs if run.complete}), lines
-
-
-def finite(numbers: Iterable[float]) -> list[float]:
-    """The numbers that are not NaN."""
-    return [number for number in numbers if math.isfinite(number)]
-
-
-def mean(numbers: Sequence[float]) -> float:
-    """Their mean, NaN of none."""
-    return fmean(numbers) if numbers else math.nan
+    bad |= {run.name: NOT_ENDED for run in runs if not run.complete}
+    return Results({run.key: run for run in runs if run.complete}), bad
 
 
 def average_curve(run: Run, last: int) -> list[float]:
@@ -84,6 +74,11 @@ def accuracy_under(run: Run, kind: str, strength: float) -> float:
     known, (x, y) = run.extra.get("resilience") or {}, CURVES[kind]
     pairs = zip(known.get(x, ()), known.get(y, ()), strict=False)
     return float(dict(pairs).get(strength, math.nan))
+
+
+def accuracies_under(runs: Iterable[Run], kind: str, strength: float) -> list[float]:
+    """The same of each run that measured it."""
+    return finite(accuracy_under(run, kind, strength) for run in runs)
 
 
 def _share(run: Run, part: str, whole: str) -> float:

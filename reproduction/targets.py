@@ -15,8 +15,9 @@ from dgdmn.config import override, resolve
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.core.text import MISSING, count_noun, format_mean_sem
+from dgdmn.report.table import mean
 from dgdmn.runs.spec import RunSpec
-from reproduction.results import MEASURES, Results, mean, training_times
+from reproduction.results import MEASURES, Results, training_times
 
 _DATA = tomllib.loads(Path(__file__).with_name("targets.toml").read_text("utf-8"))
 COMMAND = Verb(**_DATA["command"])

@@ -374,16 +374,11 @@ def test_task_names_are_checked(directory, tasks, message):
 @pytest.mark.parametrize(
     ("arguments", "step", "message"),
     [
-        (
-            ("accuracies", "zero", [0, 0, 0]),
-            None,
-            "matrix is 'accuracies'; it must be one of accuracy, accuracy_ltm",
-        ),
         (("accuracy", "nine", [0, 0, 0]), None, "after is 'nine'"),
         (("accuracy", "zero", [0, 0]), None, "row has 2 values; give one for each of 3"),
         (("accuracy", "zero", [0, 0, 1.5]), None, "row holds 1.5"),
         (("accuracy", "zero", [0, -0.5, 0]), None, "row holds -0.5"),
-        (("accuracy", "zero", [0, 0, 0]), 5, "step is 5; it must be 1 to 4 for accuracy"),
+        (("accuracy", "zero", [0, 0, 0]), 5, "step is 5; it must be 1 to 4"),
         (("accuracy", "zero", [0, 0, 0]), 0, "step is 0"),
     ],
 )
@@ -397,16 +392,20 @@ def test_wrong_rows_are_refused(writer, directory, arguments, step, message):
     ("name", "content", "message"),
     [
         ("accuracy.csv", "step,after,one\n", "header does not name the tasks"),
-        ("accuracy.csv", 'step,after,zero,"a ""quoted"", name",क\n1,zero,x,0,0\n', "line 2 is not"),
+        (
+            "accuracy.csv",
+            'step,after,zero,"a ""quoted"", name",क\n1,zero,x,0,0\n',
+            "line 2: could not convert",
+        ),
         (
             "accuracy.csv",
             'step,after,zero,"a ""quoted"", name",क\n1,zero,0,0\n',
-            "line 2 does not fit",
+            "line 2: row has 2 values",
         ),
         (
             "accuracy.csv",
             'step,after,zero,"a ""quoted"", name",क\n1,nine,0,0,0\n',
-            "line 2 does not fit",
+            "line 2: after is 'nine'",
         ),
         (
             "accuracy.csv",
@@ -416,7 +415,7 @@ def test_wrong_rows_are_refused(writer, directory, arguments, step, message):
         (
             "accuracy_ltm.csv",
             'step,after,zero,"a ""quoted"", name",क\n0,zero,0,0,0\n',
-            "line 2 does not fit",
+            "line 2: step is 0",
         ),
         ("events.jsonl", '{"kind": "a"}\n{"ki\n{"kind": "b"}\n', "line 2 is not a JSON object"),
         ("summary.json", '{"done": tr', "summary.json is damaged"),

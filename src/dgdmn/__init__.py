@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dgdmn.algorithms.dgdmn import DGDMN, DGR, DGDMNRecog
     from dgdmn.algorithms.exemplars import ER
     from dgdmn.algorithms.gem import GEM
+    from dgdmn.algorithms.generative import merge
     from dgdmn.algorithms.icarl import ICaRL
     from dgdmn.algorithms.ncm import NCM
     from dgdmn.algorithms.nn import NN, PPR, DropNN, Joint
@@ -37,6 +38,7 @@ __all__ = [
     "LwF",
     "Ridge",
     "load",
+    "merge",
 ]
 
 
@@ -48,6 +50,7 @@ def __getattr__(name: str) -> Any:
 
     targets = {info.target.partition(":")[2]: info.target for info in ALGORITHMS.values()}
     targets |= {"Config": "dgdmn.config:Config", "load": "dgdmn.algorithms.persistence:load"}
+    targets |= {"merge": "dgdmn.algorithms.generative:merge"}
     return load_target(targets[name])
 
 

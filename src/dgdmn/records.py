@@ -19,7 +19,6 @@ removes it.
 import contextlib
 import csv
 import io
-import itertools
 import json
 import math
 import re
@@ -62,7 +61,8 @@ def run_key(config: Mapping[str, Any]) -> str:
     """
     info = algorithm_info(config["algorithm"])
     names = ("stream", "algorithm", "seed", "evaluate_on", "revise", "together")
-    used = {name: value for name, value in config["options"].items() if not info.unused(name)}
+    options = config["options"]
+    used = {name: value for name, value in options.items() if not info.unused(name, options)}
     arguments = {"arguments": given} if (given := config.get("arguments")) else {}
     return key_of({**{name: config[name] for name in names}, "options": used, **arguments})
 
@@ -91,7 +91,6 @@ class RunRecord:
     """The content of a run directory, complete or not."""
 
     directory: Path
-    name: str  # name of the directory
     config: dict[str, Any]  # config.json
     task_names: tuple[str, ...]  # the columns of the matrices
     order: tuple[str, ...]  # the task learned at each row of `accuracy`
@@ -108,20 +107,26 @@ class RunRecord:
         tasks = tuple(config["tasks"])
         path, path_ltm = (directory / f"{matrix}.csv" for matrix in MATRICES)
         rows, ltm = ({row.step: row for row in _read_rows(one, tasks)} for one in (path, path_ltm))
-        steps = sorted(rows)
+        steps, unknown = sorted(rows), (math.nan,) * len(tasks)
         if steps != list(range(1, len(rows) + 1)):
             raise DgdmnError(f"{path} has steps {steps}: a row is missing, run it again")
+        # A kill between the two rows of a step leaves one matrix ahead: `accuracy` counts the steps.
+        values = [rows[step].values for step in steps]
+        values_ltm = [ltm[step].values if step in ltm else unknown for step in steps]
         return cls(
             directory=directory,
-            name=directory.resolve().name,
             config=config,
             task_names=tasks,
             order=tuple(rows[step].after for step in steps),
-            accuracy=_stack(rows, len(steps), len(tasks)),
-            # A kill between the two rows of a step leaves one matrix ahead: `accuracy` counts the steps.
-            accuracy_ltm=_stack(ltm, len(steps), len(tasks)) if path_ltm.exists() else None,
+            accuracy=np.reshape(values, (-1, len(tasks))),
+            accuracy_ltm=np.reshape(values_ltm, (-1, len(tasks))) if path_ltm.exists() else None,
             summary=read_json(directory / SUMMARY) if (directory / SUMMARY).exists() else None,
         )
+
+    @property
+    def name(self) -> str:
+        """The name of the directory."""
+        return self.directory.resolve().name
 
     @property
     def complete(self) -> bool:
@@ -173,7 +178,6 @@ class RunWriter:
         content = json_bytes(config, indent=1)
         with os_errors("write", self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
-        self._tidy()
         files.write_atomic(self.directory / CONFIG, content)
 
     @classmethod
@@ -201,7 +205,6 @@ class RunWriter:
         n_events, size, seconds = _keep_events(directory / EVENTS, events)
         writer = cls.__new__(cls)
         writer._open(directory, record.task_names, steps=steps, seconds=seconds)
-        writer._tidy()
         # The summary goes first: it must never stand beside rows that it was not made from.
         with os_errors("write", directory / SUMMARY):
             (directory / SUMMARY).unlink(missing_ok=True)
@@ -223,13 +226,10 @@ class RunWriter:
         self._steps = dict.fromkeys(MATRICES, steps)
         self._start = time.monotonic() - seconds
         self.events = 0  # lines of events.jsonl
-
-    def _tidy(self) -> None:
-        """Refuse a linked directory of artifacts; remove temporary files that killed writers left."""
-        place = self.directory / ARTIFACTS
+        place = directory / ARTIFACTS
         if place.is_symlink() or place.exists():
-            files.make_directory(place)
-            files.remove_temporaries(place)
+            files.make_directory(place)  # refuses a link
+            files.remove_temporaries(place)  # that killed writers left
 
     @property
     def seconds(self) -> float:
@@ -252,20 +252,9 @@ class RunWriter:
 
         `step` counts the tasks learned, from 1. The default is the next one; an earlier one replaces its row.
         """
-        if matrix not in MATRICES:
-            raise UsageError(f"matrix is {matrix!r}; it must be one of {', '.join(MATRICES)}")
         following = self._steps[matrix] + 1
         row = _Row(following if step is None else int(step), after, tuple(map(float, values)))
-        if not 1 <= row.step <= following:
-            raise UsageError(f"step is {step}; it must be 1 to {following} for {matrix}")
-        if after not in self.task_names:
-            names = join_names(self.task_names)
-            raise UsageError(f"after is {after!r}; it must be a task of this run: {names}")
-        if len(values) != (n := len(self.task_names)):
-            raise UsageError(f"row has {len(values)} values; give one for each of {n} tasks")
-        for value in row.values:
-            if value < 0 or value > 1:
-                raise UsageError(f"row holds {value}; accuracies are in [0, 1], NaN if unknown")
+        _check_row(row, self.task_names, following)
         path = self.directory / f"{matrix}.csv"
         is_new = not path.exists() or path.stat().st_size == 0  # a failed first row leaves it empty
         content = _csv_bytes(self.task_names, [row], header=is_new)
@@ -334,17 +323,12 @@ def _scan_events(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     """Each event and its line."""
     if not path.exists():
         return
-    torn = 0
     with files.open_regular(path) as file:
-        for number in itertools.count(1):
-            line = file.readline(MAX_EVENT)
-            if not line:
-                return
+        torn = 0
+        for number, line in enumerate(iter(lambda: file.readline(MAX_EVENT), b""), start=1):
             if torn or len(line) == MAX_EVENT:  # only the last line may be torn
-                raise DgdmnError(
-                    f"{path} is damaged: line {torn or number} is not a JSON object; "
-                    "remove the line to continue"
-                )
+                wrong = f"line {torn or number} is not a JSON object"
+                raise DgdmnError(f"{path} is damaged: {wrong}; remove the line to continue")
             try:
                 event = json.loads(line)
             except (ValueError, RecursionError):
@@ -363,9 +347,8 @@ def _keep_events(path: Path, most: int | None) -> tuple[int, int, float]:
         if (most is None or number < most) and line.endswith(b"\n"):
             number, size = number + 1, size + len(line)
     if not isinstance(seconds, int | float) or not 0 <= seconds < MAX_SECONDS:
-        raise DgdmnError(
-            f"{path} is damaged: seconds is {seconds!r} in its last line; correct it to continue"
-        )
+        wrong = f"seconds is {seconds!r} in its last line"
+        raise DgdmnError(f"{path} is damaged: {wrong}; correct it to continue")
     return number, size, float(seconds)
 
 
@@ -396,10 +379,9 @@ def _keep_rows(
     found = [row for row in _read_rows(path, record.task_names) if row.step <= steps]
     wanted = rows.get(matrix, len(found))
     if len(found) < wanted:
-        raise DgdmnError(
-            f"{path} has {len(found)} rows of the {wanted} before the checkpoint; restore it, or remove "
-            f"{record.directory} and run it again"
-        )
+        missing = f"{len(found)} rows of the {wanted} before the checkpoint"
+        advice = f"restore it, or remove {record.directory} and run it again"
+        raise DgdmnError(f"{path} has {missing}; {advice}")
     return found[:wanted]
 
 
@@ -422,20 +404,23 @@ def _parse_row(number: int, cells: Sequence[str], tasks: tuple[str, ...]) -> _Ro
     try:
         step, after, *values = cells
         row = _Row(int(step), after, tuple(float(cell) if cell else math.nan for cell in values))
-    except ValueError:
-        raise ValueError(f"line {number} is not a step, a task and numbers") from None
-    if row.step < 1 or after not in tasks or len(values) != len(tasks):
-        raise ValueError(f"line {number} does not fit the {len(tasks)} tasks of config.json")
-    for value in row.values:
-        if value < 0 or value > 1:
-            raise ValueError(f"line {number} has accuracy {value}, which is not in [0, 1]")
+        _check_row(row, tasks)
+    except ValueError as error:  # a UsageError is one
+        raise ValueError(f"line {number}: {error}") from None
     return row
 
 
-def _stack(rows: Mapping[int, _Row], steps: int, tasks: int) -> NDArray[np.float64]:
-    """The rows as an array (steps, tasks), NaN where a step has none; later steps are left out."""
-    matrix = np.full((steps, tasks), np.nan)
-    for step, row in rows.items():
-        if step <= steps:
-            matrix[step - 1] = row.values
-    return matrix
+def _check_row(row: _Row, tasks: tuple[str, ...], most: float = math.inf) -> None:
+    if not 1 <= row.step <= most:
+        raise UsageError(f"step is {row.step}; it must be 1 to {most}")
+    if row.after not in tasks:
+        raise UsageError(
+            f"after is {row.after!r}; it must be a task of this run: {join_names(tasks)}"
+        )
+    if len(row.values) != len(tasks):
+        raise UsageError(
+            f"row has {len(row.values)} values; give one for each of {len(tasks)} tasks"
+        )
+    for value in row.values:
+        if value < 0 or value > 1:
+            raise UsageError(f"row holds {value}; accuracies are in [0, 1], NaN if unknown")

@@ -4,6 +4,7 @@ from dgdmn.testing import check_memory
 check_memory(MyMemory)  # raises an AssertionError that says what is wrong
 """
 
+import builtins
 import copy
 import functools
 import gc
@@ -26,7 +27,7 @@ from dgdmn.algorithms.dgdmn import DGDMN
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import load
 from dgdmn.core.batch import Batch
-from dgdmn.core.events import Callback, Context, EpochDone, Event, ignore
+from dgdmn.core.events import Context, EpochDone, Event, ignore
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.protocols import GenerativeMemory, OwnMemory
 from dgdmn.memory.task_log import TaskInfo
@@ -95,12 +96,10 @@ def check_algorithm(
         own = {key: part for key, part in given if key in _OWN_PARTS and part is not None}
         again = load(Path(home) / "memory", algorithm=type(two), **own)
     _same(before, again.predict_proba(X), "save and load change predictions")
-    for one, why in (
-        (two, "a failed call changes later learning"),
-        (again, "a loaded estimator learns differently"),
-    ):
-        one.partial_fit(*tasks[2], task="2")
-        _same(answers, one.predict_proba(X), why)
+    two.partial_fit(*tasks[2], task="2")
+    _same(answers, two.predict_proba(X), "a failed call changes later learning")
+    again.partial_fit(*tasks[2], task="2")
+    _same(answers, again.predict_proba(X), "a loaded estimator learns differently")
 
 
 def check_memory(make: OwnMemory, *, keeps_rows: bool = False) -> None:
@@ -170,14 +169,13 @@ def check_generator(factory: protocols.GeneratorFactory, shape: Shape = (8, 8)) 
     x, d = _patterns(shape).x, int(np.prod(shape))
     g = factory(shape, "stm", _rng(0))
     before = _losses(g, x) if isinstance(g, Reconstructs) else None
-    _check_fit(functools.partial(g.fit, x), "generator", x)
-    assert not (kept := find_rows(g, x)), f"fit keeps training rows at {kept[0]}"
+    _check_fit(g, x, x, "generator")
 
     samples = g.sample(7, _rng(1))
     _check_inputs(samples, (7, d), "sample(7)")
     _same(samples, g.sample(7, _rng(1)), "sample gives other bits for the same seed")
-    other = g.sample(7, _rng(2))
-    assert not torch.equal(samples, other), "sample gives the same bits for another seed"
+    differs = not torch.equal(samples, g.sample(7, _rng(2)))
+    assert differs, "sample gives the same bits for another seed"
     _check_inputs(g.sample(0, _rng(1)), (0, d), "sample(0)")
     if isinstance(g, Reconstructs) and before is not None:
         assert _losses(g, x).mean() < before.mean(), "fit does not lower reconstruction_loss"
@@ -195,8 +193,8 @@ def check_generator(factory: protocols.GeneratorFactory, shape: Shape = (8, 8)) 
     _load(loaded, g)
     _same(samples, loaded.sample(7, _rng(1)), "load_state_dict does not restore sample")
     if isinstance(g, Reconstructs) and isinstance(loaded, Reconstructs):
-        restored = loaded.reconstruct(x)
-        _same(g.reconstruct(x), restored, "load_state_dict does not restore reconstruct")
+        message = "load_state_dict does not restore reconstruct"
+        _same(g.reconstruct(x), loaded.reconstruct(x), message)
 
 
 def check_learner(factory: protocols.LearnerFactory, shape: Shape = (8, 8)) -> None:
@@ -205,10 +203,9 @@ def check_learner(factory: protocols.LearnerFactory, shape: Shape = (8, 8)) -> N
     x, n_classes = data.x, len(data.classes())
     learner = factory(shape, n_classes, "stm", _rng(0))
     _check_probabilities(learner, x, n_classes)
-    _check_fit(functools.partial(learner.fit, data), "learner", x)
+    _check_fit(learner, data, x, "learner")
     answers = _check_probabilities(learner, x, n_classes)
     _right(answers.argmax(dim=1) == data.y, "fit learns a separable set")
-    assert not (kept := find_rows(learner, x)), f"fit keeps training rows at {kept[0]}"
     _check_rows(learner.predict_proba, x, n_classes, "predict_proba")
 
     twin = factory(shape, n_classes, "stm", _rng(0))
@@ -218,8 +215,7 @@ def check_learner(factory: protocols.LearnerFactory, shape: Shape = (8, 8)) -> N
     _same(answers, learner.predict_proba(x), "training a deep copy changes the original")
 
     learner.grow(n_classes, _rng(7))
-    unchanged = learner.predict_proba(x)
-    _same(answers, unchanged, "grow changes answers although there is nothing to add")
+    _same(answers, learner.predict_proba(x), "grow changes answers without a new class")
     learner.grow(n_classes + 2, _rng(7))
     grown = _check_probabilities(learner, x, n_classes + 2)
     old = grown[:, :n_classes].argmax(dim=1)
@@ -246,7 +242,8 @@ def find_rows(obj: object, rows: Any) -> list[str]:
     flat = np.asarray(torch.as_tensor(rows).detach().cpu(), dtype=np.float32)
     flat = flat.reshape(len(flat), -1)
     varied = flat[flat.min(axis=1) < flat.max(axis=1)]
-    whole = np.round(varied * 255).astype(np.uint8)
+    unit = varied[(varied >= 0).all(axis=1) & (varied <= 1).all(axis=1)]  # others are not in bytes
+    whole = np.round(unit * 255).astype(np.uint8)
     wanted = [row.tobytes() for row in (*varied, *whole[whole.min(axis=1) < whole.max(axis=1)])]
     found, seen, waiting = [], {id(obj): obj}, [("", obj)]
     while waiting:
@@ -285,29 +282,14 @@ _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "sklearn", "scipy"}
 
 
 def _children(obj: object) -> Iterator[tuple[str, object]]:
-    """What an object refers to, each with the end of its path."""
-    if isinstance(obj, _NOT_WALKED):
+    """What an object refers to, each with the end of its path; parts that have a name come first."""
+    is_class = isinstance(obj, type)
+    if isinstance(obj, _NOT_WALKED) or (is_class and obj.__module__.split(".")[0] in _FOREIGN):
         return
-    if isinstance(obj, type):
-        own = {} if obj.__module__.partition(".")[0] in _FOREIGN else vars(obj)
-        yield from ((f".{name}", value) for name, value in own.items())
-    elif isinstance(obj, types.FunctionType):  # not its globals, which are the program
-        for cell in obj.__closure__ or ():
-            with suppress(ValueError):  # still empty
-                yield "()", cell.cell_contents
-        yield from (("()", value) for value in (obj.__defaults__, obj.__kwdefaults__, vars(obj)))
-    elif isinstance(obj, types.FrameType):
-        yield from ((f".{name}", value) for name, value in obj.f_locals.items())
-    elif isinstance(obj, torch.autograd.graph.Node):
-        for name in (name for name in dir(obj) if name.startswith("_saved_")):
-            with suppress(RuntimeError):  # freed after the backward pass
-                yield "", getattr(obj, name)
-        yield from ((".next", node) for node, _ in obj.next_functions)
-    else:
-        yield from _parts(obj)
-
-
-def _parts(obj: object) -> Iterator[tuple[str, object]]:
+    attributes = obj.f_locals if isinstance(obj, types.FrameType) else getattr(obj, "__dict__", {})
+    yield from ((f".{name}", value) for name, value in list(attributes.items()))
+    if is_class or isinstance(obj, types.FrameType):
+        return
     if isinstance(obj, Mapping):
         pairs = list(obj.items())
         yield from ((f"[{key!r}]", part) for key, value in pairs for part in (value, key))
@@ -318,11 +300,18 @@ def _parts(obj: object) -> Iterator[tuple[str, object]]:
     elif isinstance(obj, np.ndarray):
         yield ".base", obj.base
         yield from (("[]", item) for item in (obj.ravel() if obj.dtype == object else ()))
-    attributes = getattr(obj, "__dict__", {})
-    yield from ((f".{name}", value) for name, value in list(attributes.items()))
+    elif isinstance(obj, torch.autograd.graph.Node):
+        for name in (name for name in dir(obj) if name.startswith("_saved_")):
+            with suppress(RuntimeError):  # freed after the backward pass
+                yield "", getattr(obj, name)
+        yield from ((".next", node) for node, _ in obj.next_functions)
     yield "", type(obj)
-    slots_and_caches = (other for other in gc.get_referents(obj) if other is not attributes)
-    yield from (("", other) for other in slots_and_caches)
+    known, end = [attributes], ""
+    if isinstance(obj, types.FunctionType):  # its globals are the program
+        known, end = [attributes, obj.__globals__, vars(builtins)], "()"
+    for other in gc.get_referents(obj):  # slots, closures, caches
+        if not any(other is one for one in known):
+            yield end, other
 
 
 def _same(expected: Any, found: Any, message: str) -> None:
@@ -335,7 +324,7 @@ def _right(hits: Any, what: str) -> None:
 
 
 @contextmanager
-def _no_global_random_numbers(who: str) -> Iterator[None]:
+def _no_global_random_numbers(subject: str) -> Iterator[None]:
     def states() -> tuple[bytes, bytes]:
         numpy_state = pickle.dumps(np.random.get_state())  # noqa: NPY002
         return torch.get_rng_state().numpy().tobytes(), numpy_state
@@ -343,7 +332,7 @@ def _no_global_random_numbers(who: str) -> Iterator[None]:
     before = states()
     yield
     for library, old, new in zip(("torch", "numpy"), before, states(), strict=True):
-        assert old == new, f"{who}uses {library}'s global random numbers"
+        assert old == new, f"{subject}uses {library}'s global random numbers"
 
 
 def _check_refused(model: ContinualClassifier, x: Any, y: Any, why: str) -> None:
@@ -374,27 +363,33 @@ def _rng(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _check_fit(fit: Callable[[torch.Generator, Callback], None], network: str, x: Tensor) -> None:
-    """Fit with seed 5, and check its events, its random numbers and that inputs stay as they are."""
+def _check_fit(network: Any, data: Tensor | Batch, x: Tensor, kind: str) -> None:
+    """Fit with seed 5; check events, random numbers, that inputs stay as they are and no row is kept."""
     events: list[Event] = []
     before = x.clone()
     with _no_global_random_numbers("fit "):
-        fit(_rng(5), events.append)
+        network.fit(data, _rng(5), events.append)
     _same(before, x, "fit writes into the inputs it was given")
     epochs = [event for event in events if isinstance(event, EpochDone)]
     assert epochs, "fit sends no events: call callback(EpochDone(...)) after each epoch"
     named = {event.network for event in epochs}
-    assert named == {network}, f"fit's EpochDone events name the network {named}, not {network!r}"
-    counted = [(event.epoch, event.epochs) for event in epochs]
-    expected = [(k, len(epochs)) for k in range(1, len(epochs) + 1)]
-    assert counted == expected, "fit does not count its epochs from 1"
+    assert named == {kind}, f"fit's EpochDone events name the network {named}, not {kind!r}"
+    for k, event in enumerate(epochs, start=1):
+        right = (event.epoch, event.epochs) == (k, len(epochs))
+        assert right, "fit does not count its epochs from 1"
+    assert not (kept := find_rows(network, x)), f"fit keeps training rows at {kept[0]}"
 
 
-def _check_inputs(x: Tensor, shape: Shape, call: str) -> None:
+def _check_tensor(x: Tensor, shape: Shape, call: str) -> None:
     assert isinstance(x, Tensor), f"{call} gives a {type(x).__name__}, not a tensor"
     assert x.dtype == torch.float32, f"{call} gives {x.dtype}, not torch.float32"
     assert tuple(x.shape) == shape, f"{call} gives shape {tuple(x.shape)}, not {shape}"
     assert not x.requires_grad, f"{call} gives a tensor with a gradient graph"
+    assert bool(torch.isfinite(x).all()), f"{call} gives values that are not finite"
+
+
+def _check_inputs(x: Tensor, shape: Shape, call: str) -> None:
+    _check_tensor(x, shape, call)
     assert bool(((x >= 0) & (x <= 1)).all()), f"{call} gives values outside [0, 1]"
 
 
@@ -415,22 +410,18 @@ def _check_row_by_row(function: Callable[[Tensor], Tensor], x: Tensor, name: str
 
 def _check_latents(g: LatentGenerator, x: Tensor) -> None:
     """Codes of the right size, deviations of at least 0, and inputs from any code."""
-    for part, name in zip(g.encode(x), ("mean", "deviation"), strict=True):
-        call, shape = f"the {name} of encode", (len(x), g.latent_dim)
-        assert tuple(part.shape) == shape, f"{call} has shape {tuple(part.shape)}, not {shape}"
-        assert part.dtype == torch.float32, f"{call} is {part.dtype}, not torch.float32"
-        assert not part.requires_grad, f"{call} carries a gradient graph"
-        assert bool(torch.isfinite(part).all()), f"{call} has values that are not finite"
-    assert bool((g.encode(x)[1] >= 0).all()), "the deviation of encode has values below 0"
+    mean, deviation = g.encode(x)
+    _check_tensor(mean, (len(x), g.latent_dim), "the mean of encode")
+    _check_tensor(deviation, (len(x), g.latent_dim), "the deviation of encode")
+    assert bool((deviation >= 0).all()), "the deviation of encode has values below 0"
     _check_row_by_row(lambda rows: torch.cat(g.encode(rows), dim=1), x, "encode")
     codes = torch.randn(7, g.latent_dim, generator=_rng(3))
     _check_rows(g.decode_mean, codes, x.shape[1], "decode_mean")
 
 
 def _losses(g: Reconstructs, x: Tensor) -> Tensor:
-    losses, name = g.reconstruction_loss(x), "reconstruction_loss"
-    assert tuple(losses.shape) == (len(x),), f"{name} gives shape {tuple(losses.shape)}, not (n,)"
-    assert bool(torch.isfinite(losses).all()), f"{name} gives values that are not finite"
+    losses = g.reconstruction_loss(x)
+    _check_tensor(losses, (len(x),), "reconstruction_loss")
     return losses
 
 
@@ -444,6 +435,6 @@ def _check_probabilities(learner: Learner, x: Tensor, n_classes: int) -> Tensor:
 
 def _load(target: protocols.Stateful, source: protocols.Stateful) -> None:
     state = copy.deepcopy(source.state_dict())
-    strays = [key for key, value in state.items() if not isinstance(value, Tensor)]
-    assert not strays, f"state_dict has a value that is not a tensor at {strays[:1]}"
+    others = [key for key, value in state.items() if not isinstance(value, Tensor)]
+    assert not others, f"state_dict has a value that is not a tensor at {others[:1]}"
     target.load_state_dict(dict(state))

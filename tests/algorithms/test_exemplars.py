@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from dgdmn.algorithms import algorithm
-from dgdmn.algorithms.exemplars import Exemplars, exemplar_capacity, join
+from dgdmn.algorithms.exemplars import Exemplars, exemplar_capacity
 from dgdmn.config import Config, resolve
-from dgdmn.core.batch import Batch
+from dgdmn.core.batch import Batch, concat
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
@@ -48,9 +48,9 @@ def test_every_byte_comes_back_exactly():
 
 
 def test_parts_are_copies_in_order():
-    both = join(exemplars(4, 1, seed=0), exemplars(3, 2, seed=1))
+    both = concat(exemplars(4, 1, seed=0), exemplars(3, 2, seed=1))
     assert both.y.tolist() == [1, 1, 1, 1, 2, 2, 2]
-    assert both.take(torch.tensor([6, 0])).y.tolist() == [2, 1]
+    assert both[torch.tensor([6, 0])].y.tolist() == [2, 1]
     assert torch.equal(both.first(5).x, both.x[:5])
     assert both.first(5).x.untyped_storage().nbytes() == 25, "a view would keep the other rows"
     assert len(both.first(99)) == 7

@@ -42,7 +42,7 @@ def test_the_loss_is_the_papers():
     m.learn(None, rows(64, seed=1, classes=(0, 2)), Context(SeedStream(1)))
     before = m.learner(new.x).detach().double().numpy()
     m.learner.train_with = lambda loss, data, rng, callback: given.extend((loss, data))
-    m._met.reverse()  # their order has no meaning
+    m._learned.reverse()  # their order has no meaning
     m.train(None, new, Context(SeedStream(2)))
     loss, data = given
     assert m.state()["met"] == [0, 1, 2, 3]
@@ -50,7 +50,7 @@ def test_the_loss_is_the_papers():
     for parameter in m.learner.parameters():
         parameter.data *= 1.3
     after = m.learner(new.x).detach().double().numpy()
-    m._met = [2, 0]
+    m._learned = [2, 0]
     old, now = soften(before[:, [2, 0]], 3.0), soften(after[:, [2, 0]], 3.0)
     p = np.exp(after) / np.exp(after).sum(axis=1, keepdims=True)
     distillation = -(old * np.log(now)).sum(axis=1).mean()

@@ -19,6 +19,7 @@ import pytest
 
 import dgdmn
 from dgdmn import cli
+from dgdmn.algorithms import algorithm
 from dgdmn.cli.options import DEFAULT_ALGORITHM, applicable_fields, flag
 from dgdmn.config import DEFAULT_PRESET, PRESETS
 from dgdmn.config.registry import ALGORITHMS
@@ -102,7 +103,9 @@ class Kind:
         np.savez("tasks/2.npz", X=X[20:], y=Y[20:], task=Y[20:])  # two tasks: dgdmn sleeps
         fast = {key: value for key, value in FAST.items() if key in applicable_fields(name)}
         options = [word for key, value in fast.items() for word in (flag(key), value)]
-        self.create = ["--algorithm", name, "--preset", preset, "--value-range", -9, 9, *options]
+        if "value_range" in algorithm(name)._get_param_names():
+            options += ["--value-range", -9, 9]
+        self.create = ["--algorithm", name, "--preset", preset, *options]
         self.generative = ALGORITHMS[name].generative
         assert call("learn", "before", "tasks/1.npz", "--task", "ash", *self.create)[0] == 0
         shutil.copytree("before", "between")

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,9 @@ import pytest
 from PIL import Image
 
 import dgdmn
+from dgdmn.algorithms.persistence import save
+from dgdmn.cli.memory import _split
+from dgdmn.streams.readers import Arrays
 
 QUICK = ["--min-steps", "120", "--generator-epochs", "2", "--value-range", "-20", "20"]
 CENTERS = {"ash": (0, 6), "beech": (6, 0), "cedar": (-6, -6), "elm": (6, 6)}
@@ -178,6 +183,15 @@ def test_a_network_learns_but_neither_sleeps_nor_dreams(tmp_path, monkeypatch, c
     refuse("export", "m", "--onnx", "m.onnx")
 
 
+def test_an_algorithm_without_a_value_range(tmp_path, monkeypatch, call, refuse):
+    monkeypatch.chdir(tmp_path)
+    write_npz("two.npz", "ash", "beech")
+    words = ["learn", "m", "two.npz", "--algorithm", "ncm"]
+    assert "--value-range has no effect on ncm" in refuse(*words, "--value-range", "0", "1")
+    call(*words)
+    assert "learned 'task 2'" in call("learn", "m", "two.npz")[0]
+
+
 def test_inspect_shows_the_options_it_learned_with(tmp_path, call):
     X, y = trees("elm")
     model = dgdmn.DGDMN(n_stm=3, min_steps=5).partial_fit(X, y)
@@ -187,6 +201,43 @@ def test_inspect_shows_the_options_it_learned_with(tmp_path, call):
     assert facts["next"]["rows"] == 50, "from the samples seen, because Python saves no notes"
     dgdmn.NN(min_steps=5).partial_fit(X, y).save(tmp_path / "nn")
     assert "Row counts are not recorded" in call("inspect", tmp_path / "nn")[0]
+
+
+def test_inspect_shows_the_latest_of_many_tasks(tmp_path, call):
+    model = dgdmn.NN(min_steps=5).partial_fit(*trees("elm"))
+    save(
+        model, tmp_path / "m", {"tasks": {f"day {n}": [1, 50] for n in range(1000)}, "slept": None}
+    )
+    lines = call("inspect", tmp_path / "m")[0].splitlines()
+    assert len(lines) < 120
+    assert lines[-1] == "These are 100 of 1,000 tasks; --json shows all."
+    assert any(line.startswith("task day 999:") for line in lines)
+    assert len(json.loads(call("inspect", tmp_path / "m", "--json")[0])["tasks"]) == 1000
+
+
+def test_inspect_beside_a_saver(tmp_path, monkeypatch, call):
+    """A saver removes an old file after `inspect` has listed it."""
+    dgdmn.NN(min_steps=5).partial_fit(*trees("elm")).save(tmp_path / "m")
+    (tmp_path / "m" / "old").write_text("x")
+    is_file = Path.is_file
+
+    def remove(path):
+        found = is_file(path)
+        if path.name == "old":
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(Path, "is_file", remove)
+    assert "algorithm: nn" in call("inspect", tmp_path / "m")[0]
+
+
+def test_a_task_for_each_row_takes_little_memory():
+    n = 5000
+    tracemalloc.start()
+    rows = Arrays(np.zeros((n, 1)), np.zeros(n), np.arange(n))
+    assert len(_split(Namespace(task=None, data="a.npz"), rows)) == n
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
 
 
 def test_mistakes_are_one_line(forest, refuse):
@@ -212,6 +263,11 @@ def test_mistakes_are_one_line(forest, refuse):
         ("learn forest wide.npz", "X has 5 features"),
         ("learn forest bare.npy", "has no labels"),
         ("learn forest two.csv --task x", "leave --task out"),
+        ("learn forest other.npz --task ", "--task is empty"),
+        ("predict forest other.npz --task ", "--task is empty"),
+        ("learn new/er other.npz --n-classes 1 --threads 2000", "whole number in [1, 1024]"),
+        ("learn new/er real.npz", "Unknown label type"),
+        (f"dream forest --out d.csv --seed {2**32}", "Seed must be between 0 and 2**32 - 1"),
         (
             "learn forest other.npz --algorithm nn",
             "created with --algorithm dgdmn, not --algorithm nn",
@@ -258,6 +314,30 @@ def test_mistakes_are_one_line(forest, refuse):
         assert expected in line, line
     assert files_in(forest) == before
     assert {path.name for path in Path().iterdir()} == names
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize(
+    ("y", "options", "why"),
+    [
+        ([0.0, 1.0, 2.5], [], "Unknown label type"),
+        ([0, 1, 2], ["--n-classes", "2"], "n_classes is 2"),
+        (np.array([0, 1, 2**63 + 1], np.uint64), [], "are not distinct in an array"),
+    ],
+)
+def test_all_tasks_of_a_file_are_checked_before_one_is_learned(
+    tmp_path, monkeypatch, call, refuse, y, options, why, is_new
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["--algorithm", "nn", "--min-steps", "5", *options]
+    y, X = np.asarray(y), np.random.default_rng(0).uniform(size=(30, 2))
+    np.savez("one.npz", X=X, y=np.zeros(30, y.dtype))
+    np.savez("three.npz", X=X, y=np.repeat(y, 10), task=np.repeat([1, 2, 3], 10))
+    if not is_new:
+        call("learn", "m", "one.npz", *words)
+    before = None if is_new else files_in(Path("m"))
+    assert why in refuse("learn", "m", "three.npz", *words)
+    assert (files_in(Path("m")) if Path("m").exists() else None) == before
 
 
 def test_a_first_save_that_fails_leaves_nothing(tmp_path, monkeypatch, refuse):

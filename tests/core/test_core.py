@@ -275,7 +275,7 @@ def test_what_is_not_finite_is_missing(formatter, value):
         (format_option(None), "none"),
         (format_option(True), "True"),
         (join_names(range(3)), "0, 1, 2"),
-        (join_names(range(14), most=2), "0, 1, … (14 in all)"),
+        (join_names(range(14), limit=2), "0, 1, … (14 in all)"),
         (count_noun(0, "row"), "0 rows"),
         (shorten("abcd", 4), "abcd"),
     ],

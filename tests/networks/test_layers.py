@@ -4,18 +4,18 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from dgdmn.networks.layers import (
     Dropout,
     ToFeatures,
     ToImage,
     ToRows,
-    convolution,
     dense,
     image_shape,
+    make_layer,
     meta_weights,
     to_device,
-    upconvolution,
 )
 
 
@@ -27,9 +27,9 @@ def rng(seed=0):
     ("layer", "fan_in", "fan_out"),
     [
         (dense(300, 200, rng()), 300, 200),
-        (convolution(12, 20, 3, rng()), 12 * 9, 20 * 9),
-        (convolution(8, 16, 4, rng(), stride=2, padding=1), 8 * 16, 16 * 16),
-        (upconvolution(16, 8, rng()), 16 * 16, 8 * 16),
+        (make_layer(nn.Conv2d, rng(), 12, 20, 3), 12 * 9, 20 * 9),
+        (make_layer(nn.Conv2d, rng(), 8, 16, 4, 2, 1), 8 * 16, 16 * 16),
+        (make_layer(nn.ConvTranspose2d, rng(), 16, 8, 4, 2, 1), 16 * 16, 8 * 16),
     ],
 )
 def test_glorot_uniform_weights_and_zero_biases(layer, fan_in, fan_out):

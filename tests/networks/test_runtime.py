@@ -18,7 +18,6 @@ from dgdmn.networks.runtime import (
     check_device,
     copy_tensor,
     denormals_are_flushed,
-    flush_denormals,
     use_threads,
 )
 from dgdmn.storage import arrays_in
@@ -53,10 +52,10 @@ def test_without_a_number_the_environment_decides(monkeypatch, value, expected):
         assert torch.get_num_threads() == expected
 
 
-@pytest.mark.parametrize("n", [0, -1, 1.5, "2", True])
+@pytest.mark.parametrize("n", [0, -1, 1.5, "2", True, 1025, 10**30])
 def test_wrong_numbers_of_threads_are_refused(n):
     before = torch.get_num_threads()
-    message = "threads is .*; it must be a whole number of at least 1"
+    message = "threads is .*; it must be a whole number in"
     with pytest.raises(UsageError, match=message), use_threads(n):
         pytest.fail("it must not start")
     assert torch.get_num_threads() == before
@@ -65,13 +64,13 @@ def test_wrong_numbers_of_threads_are_refused(n):
 @needs_flush
 def test_denormals_are_flushed_inside_the_block_only():
     assert not denormals_are_flushed()
-    with flush_denormals():
+    with use_threads(1):
         assert denormals_are_flushed()
-        with flush_denormals():
+        with use_threads(1):
             pass
         assert denormals_are_flushed(), "as before the inner block"
     assert not denormals_are_flushed()
-    with pytest.raises(ZeroDivisionError), flush_denormals():
+    with pytest.raises(ZeroDivisionError), use_threads(1):
         _ = 1 / 0
     assert not denormals_are_flushed()
 
@@ -113,7 +112,7 @@ def test_flushing_changes_no_weight():
         return dict(arrays_in(memory.state()))
 
     plain = learned()
-    with flush_denormals():
+    with use_threads(1):
         fast = learned()
     assert plain.keys() == fast.keys()
     assert all(torch.equal(plain[name], fast[name]) for name in plain)

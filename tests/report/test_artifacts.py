@@ -1,12 +1,15 @@
 """Arrays of a run: read within limits, damage becomes a note, t-SNE is repeatable."""
 
 import io
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
 import pytest
 
 from dgdmn.core.errors import DgdmnError
+from dgdmn.core.files import npz_bytes
 from dgdmn.records import RunRecord, RunWriter
 from dgdmn.report import artifacts
 from dgdmn.report.artifacts import (
@@ -38,10 +41,10 @@ def test_everything_of_a_run(make):
     assert dreams[0].purity == pytest.approx(14 / 16), "labels are shifted by one"
     assert set(dreams[1].tasks) == {0, 1, 2, 3}
     assert read_reconstructions(run)[0][0].shape == (16, 8, 8)
-    assert read_latents(run)[0].z.shape == (60, 4)
+    assert read_latents(run)[0][0].shape == (60, 4)
     found = read_resilience(run)[0]
-    assert found.noise_accuracy == pytest.approx((0.9, 0.8, 0.7)), "the unclipped ones"
-    assert len(found.corrupted) == len(found.restored) == 8
+    assert found.curves["noise"][1] == pytest.approx([0.9, 0.8, 0.7]), "the unclipped ones"
+    assert [len(images) for images in found.images] == [8, 8]
 
 
 def test_a_run_without_arrays_has_none_and_no_notes(make):
@@ -81,7 +84,7 @@ def test_damage_is_a_note(make_run, name, damage):
     (run,), _ = load_runs([path])
     found, notes = READERS[name](run)
     if (name, damage) == ("resilience", "lacks"):
-        assert found.noise == found.occlusion == ()
+        assert found.curves == {}
     elif (name, damage) != ("resilience", "objects"):
         assert len(notes) == 1
         assert notes[0].startswith(f"{name}.npz could not be used: ")
@@ -196,31 +199,50 @@ def test_quality_of_dreams(make):
 
 
 def test_the_same_latents_give_the_same_map(make):
-    latents = read_latents(make("a"))[0]
-    points, labels = embed(latents)
-    artifacts._tsne.cache_clear()
-    again, _ = embed(latents)
+    z, labels = read_latents(make("a"))[0]
+    points = embed(z)
+    artifacts._MAPS.clear()
     assert points.shape == (60, 2)
     assert len(labels) == 60
-    np.testing.assert_array_equal(points, again)
+    np.testing.assert_array_equal(points, embed(z))
 
 
 @pytest.mark.parametrize(
     "z", [np.zeros((3, 2)), np.zeros((20, 3)), np.arange(20.0)[:, None], np.ones((1, 1))]
 )
 def test_odd_latents_have_a_map(z):
-    points, labels = embed(artifacts.Latents(z, tuple("a" * len(z))))
+    points = embed(z)
     assert points.shape == (len(z), 2)
     assert np.isfinite(points).all()
-    assert len(labels) == len(z)
 
 
-def test_many_latents_are_thinned(monkeypatch):
+def test_many_latents_are_thinned(make, monkeypatch):
     monkeypatch.setattr(artifacts, "MAX_POINTS", 10)
-    points, labels = embed(
-        artifacts.Latents(np.random.default_rng(0).normal(size=(99, 2)), tuple(map(str, range(99))))
+    z, labels = read_latents(make("a"))[0]
+    assert (z.shape, len(labels)) == ((10, 4), 10)
+
+
+def test_many_small_dreams_do_not_fill_the_memory(make_run, tmp_path):
+    path = make_run("a")
+    x = np.zeros((950, 256, 256), np.uint8)  # unpacks to 62 MB, packed 60 kB
+    given = {"task": np.zeros(len(x), int), "labels": [1], "judged": [1]}
+    content = npz_bytes({"x": x, **{name: np.asarray(value) for name, value in given.items()}})
+    for step in range(40):
+        (path / "artifacts" / f"dreams-{step:03d}.npz").write_bytes(content)
+    program = f"""
+import resource, pathlib
+from dgdmn.report import write_report
+write_report([pathlib.Path({str(path)!r})], pathlib.Path({str(tmp_path / "report.html")!r}))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert int(done.stdout) < 700, "peak in MB"
+    html = (tmp_path / "report.html").read_text()
+    assert html.count("could not be used") == 1
+    note = (
+        "dreams-002.npz could not be used: the dreams of a run may have 128,000,000 bytes in total"
     )
-    assert (len(points), labels[0], labels[-1]) == (10, "0", "98")
+    assert note in html
 
 
 def test_the_newest_dreams(make_run):

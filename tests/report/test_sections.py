@@ -6,11 +6,12 @@ import shlex
 import numpy as np
 import pytest
 
+from dgdmn.report.page import _environment
 from dgdmn.report.sections import curves as section
 from dgdmn.report.sections.configuration import configuration, run_command
 from dgdmn.report.sections.curves import cost_section, curves, heatmaps, replay_panel, time_panel
 from dgdmn.report.sections.memory import recognition_panels
-from dgdmn.report.sections.result import ablations, find_bounds, judge, result_tables
+from dgdmn.report.sections.result import ablations, find_bounds, result_tables
 from dgdmn.report.table import group_runs
 
 FORGETS, KEEPS, HALF = [[1, 0], [0, 1]], [[1, 0], [0.98, 1]], [[1, 0], [0.5, 0.8]]
@@ -22,10 +23,9 @@ def stream_of(*runs):
 
 
 def verdicts(*runs):
-    stream = stream_of(*runs)
-    return {
-        group.name: verdict for table in result_tables(stream) for group, verdict in table["lines"]
-    }
+    lines = [facts for table in result_tables(stream_of(*runs)) for facts in table["lines"]]
+    template = _environment().get_template("verdict.html")
+    return {facts["group"].name: template.render(facts=facts).strip() for facts in lines}
 
 
 def test_floor_and_ceiling_of_the_same_setting(matrix_run):
@@ -97,8 +97,7 @@ def test_a_prior_may_exceed_the_ceiling(matrix_run):
 
 
 def test_runs_that_have_not_ended(make):
-    stream = stream_of(make("a", steps=2), make("b", algorithm="nn", steps=0))
-    said = {group.title: judge(group, 0.1, 1.0) for group in stream.groups}
+    said = verdicts(make("a", steps=2), make("b", algorithm="nn", steps=0))
     assert said["DGDMN"].startswith("Not finished: .")
     assert said["DGDMN"].endswith("on the 2 of 4 tasks seen so far.")
     assert said["NN"] == "No task has been tested yet."
@@ -233,7 +232,7 @@ def test_many_matrices_show_the_lowest_seeds(matrix_run, monkeypatch):
 
 def test_recognition_against_gamma(make):
     (panel,) = recognition_panels(
-        stream_of(make("a", algorithm="dgdmn-recog", options={"gamma": 1.5}))
+        stream_of(make("a", algorithm="dgdmn-recog", options={"gamma": 1.5})).groups
     )
     assert [line.y[0] for line in panel.lines] == [1.0, 2.0, 3.0, 4.0]
     assert panel.level == (1.5, "γ")

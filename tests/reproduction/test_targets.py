@@ -1,9 +1,11 @@
 """Targets: every number of the paper has its runs, and every run is what it says."""
 
+from pathlib import Path
+
 import pytest
 
 from dgdmn.core.errors import UsageError
-from reproduction import figures, paper, tables
+from reproduction import figures, paper
 from reproduction.__main__ import missing_runs
 from reproduction.results import Results
 from reproduction.targets import TARGETS, Goal, parse_run, parse_runs, select, unique
@@ -38,10 +40,10 @@ NAMES = [
 
 def test_names_tables_and_figures_exist():
     assert list(TARGETS) == NAMES
+    tables = Path(figures.__file__).with_name("tables.md").read_text(encoding="utf-8")
     for target in TARGETS.values():
         assert not target.figures or callable(getattr(figures, target.figures))
-        known = target.table in ("", "acc", "bwt") or hasattr(tables, f"{target.table}_table")
-        assert known, target.table
+        assert not target.table or f"macro {target.table}(" in tables
         others = [name for name in NAMES if name != target.name]
         assert not any(name.startswith(target.name) for name in others), (
             "figures are found by prefix"

@@ -19,7 +19,6 @@ from dgdmn.runs.environment import (
     peak_memory_mb,
     processor_name,
     source_checksum,
-    with_large_pages,
 )
 from dgdmn.runs.runner import execute
 from dgdmn.runs.spec import RunSpec
@@ -57,12 +56,18 @@ def test_processors_of_one_name_are_told_apart(tmp_path):
     assert processor_name(tmp_path / "absent") == platform.processor()
 
 
-def test_large_pages_keep_what_is_set():
-    assert with_large_pages({})["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
-    others = with_large_pages({"GLIBC_TUNABLES": "glibc.malloc.check=0", "A": "b"})
-    assert others == {"GLIBC_TUNABLES": "glibc.malloc.check=0:glibc.malloc.hugetlb=1", "A": "b"}
-    chosen = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=0"}
-    assert with_large_pages(chosen) == chosen
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        ("glibc.malloc.check=0", "glibc.malloc.check=0:glibc.malloc.hugetlb=1"),
+        ("glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"),
+    ],
+)
+def test_large_pages_keep_what_is_set(monkeypatch, before, inside):
+    monkeypatch.setenv("GLIBC_TUNABLES", before)
+    with large_pages():
+        assert os.environ["GLIBC_TUNABLES"] == inside
+    assert os.environ["GLIBC_TUNABLES"] == before
 
 
 @pytest.mark.parametrize("before", [None, "glibc.malloc.check=0"])

@@ -126,8 +126,9 @@ class Recorder:
         self.calls.append("shutdown")
 
 
-def test_another_cluster_gets_as_many_runs_as_it_has_slots(tmp_path):
+def test_a_cluster_gets_as_many_runs_as_it_has_slots(tmp_path, monkeypatch):
     cluster, specs = Recorder(), [spec(seed=seed) for seed in range(5)]
-    failures = run_all(specs, tmp_path, 9, cluster.end_first, every=0.01, cluster=cluster)
+    monkeypatch.setattr("dgdmn.runs.executor.LocalCluster", lambda _: cluster)
+    failures = run_all(specs, tmp_path, 9, cluster.end_first, every=0.01)
     assert cluster.calls == [0, 1, 2, 3, 4, "stop", "shutdown"]
     assert [failure.run for failure in failures] == [specs[1].name, specs[3].name]

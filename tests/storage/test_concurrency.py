@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from dgdmn import NN, load, storage
-from dgdmn.algorithms.persistence import read_notes, save
+from dgdmn.algorithms.persistence import load_with_notes, save
+from dgdmn.core.errors import DgdmnError
 from dgdmn.core.files import directory_lock
 
 SAVER = """
@@ -35,6 +36,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from dgdmn import storage
+from dgdmn.core.errors import DgdmnError
 from dgdmn.core.files import directory_lock
 home = Path(sys.argv[1])
 print("ready", flush=True)
@@ -92,10 +94,10 @@ def test_savers_and_loads_do_not_disturb_each_other(savers, models, tmp_path):
     for process in processes:
         process.communicate(timeout=60)
     assert [process.returncode for process in processes] == [0] * savers
-    notes = read_notes(place)
+    model, notes = load_with_notes(place, threads=1)
     assert notes["number"] == count - 1, "the last save of some process"
     expected = answers[(int(notes["saver"]) + notes["number"]) % 2]
-    assert load(place, threads=1).predict_proba(X).tobytes() == expected
+    assert model.predict_proba(X).tobytes() == expected
     check_complete(place)
 
 
@@ -151,11 +153,19 @@ def test_what_killed_savers_leave_is_no_reason_to_refuse_and_is_removed(models, 
         check_complete(home)
 
 
+def test_a_link_to_itself_is_refused_in_one_sentence(models, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(DgdmnError, match="loop is a link, not a directory; remove it"):
+        load(tmp_path / "loop")
+    with pytest.raises(DgdmnError, match=r"cannot write .*loop"):
+        save(models[0][0], tmp_path / "loop")
+
+
 def test_a_memory_directory_that_the_user_links_is_followed(models, tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     save(models[0][0], Path(tmp_path / "link"), {"a": 1})
     check_complete(tmp_path / "real")
     assert (tmp_path / "link").is_symlink()
-    assert read_notes(tmp_path / "link") == {"a": 1}
-    assert load(tmp_path / "link").classes_.tolist() == [0, 1]
+    model, notes = load_with_notes(tmp_path / "link")
+    assert (model.classes_.tolist(), notes) == ([0, 1], {"a": 1})

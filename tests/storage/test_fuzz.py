@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dgdmn import DGDMN, load
-from dgdmn.core.errors import DgdmnError
+from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.storage import directory as saved
 
 NAMES = ("ant", "bee", "cat")
@@ -235,6 +236,38 @@ def test_changed_array_files_with_correct_names_and_checksums(place, examples):
     assert set(fuzz(st.tuples(array_files, edits), examples, attempt)) == {True, False}, (
         "weights may have any value"
     )
+
+
+def forge_labels(manifest):
+    manifest["fitted"]["labels"].pop()
+
+
+def forge_tasks(manifest):
+    (one,) = manifest["state"]["ltm"]["tasks"][:1]
+    manifest["state"]["ltm"]["tasks"] = [{**one, "task": f"task {n}"} for n in range(10_001)]
+
+
+@pytest.mark.parametrize(
+    ("forge", "why"),
+    [
+        (forge_labels, "task 'cat' has a class beyond the 2 labels"),
+        (forge_tasks, "10,001 tasks; at most 10,000 are recorded"),
+    ],
+)
+def test_a_forged_task_log_is_refused_in_one_sentence(place, forge, why):
+    manifest = copy.deepcopy(MANIFEST)
+    forge(manifest)
+    laid_out(place, {**FILES, "manifest.json": forged(manifest)})
+    with pytest.raises(DgdmnError, match=why) as raised:
+        load(place)
+    assert "\n" not in str(raised.value)
+
+
+def test_no_more_tasks_are_learned_than_can_be_loaded():
+    log = TaskLog().add({f"task {n}": TaskInfo(1, frozenset()) for n in range(10_000)})
+    log.add({"task 7": TaskInfo(1, frozenset())})
+    with pytest.raises(UsageError, match="at most 10,000 tasks; reuse a task's name"):
+        log.add({"new": TaskInfo(1, frozenset())})
 
 
 LAYERS = [key for key in MANIFEST["parameters"] if key.endswith(("_layers", "_convolutions"))]

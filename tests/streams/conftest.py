@@ -24,7 +24,7 @@ def isolate(tmp_path, monkeypatch):
     monkeypatch.setenv("DGDMN_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DGDMN_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    empty = tmp_path / "bin"
+    empty = tmp_path / ".bin"  # hidden, so that it is no class folder
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))
     for dataset in fetch.URLS:

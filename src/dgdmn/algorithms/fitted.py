@@ -49,6 +49,9 @@ class Inputs(Protocol):
     def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """What a memory generates, in the user's shape and range."""
 
+    def raw(self, X: NDArray[Any]) -> NDArray[Any] | None:
+        """Flat inputs for a memory that learns to decode features; None where none does."""
+
     def clips(self, X: NDArray[Any]) -> bool:
         """Whether some value lies outside the range."""
 
@@ -107,6 +110,12 @@ class FittedState:
         return replace(
             self, memory=copy.copy(self.memory), labels=list(self.labels), rng=replace(self.rng)
         )
+
+    def index_of(self, label: Any) -> int:
+        """The class index of a label."""
+        if label not in self.labels:
+            raise UsageError(f"no label {label!r}; there are {join_names(map(repr, self.labels))}")
+        return self.labels.index(label)
 
     def sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """`classes_`, and the output unit of each."""

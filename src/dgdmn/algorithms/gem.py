@@ -1,6 +1,5 @@
 """GEM: gradient episodic memory. No step may raise the loss on rows kept of another task."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -8,100 +7,78 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 from torch import Tensor
+from torch.autograd import grad
 
-from dgdmn.algorithms.exemplars import Exemplars, exemplar_capacity, join
-from dgdmn.algorithms.fitted import Memory
-from dgdmn.algorithms.network import NetworkClassifier
-from dgdmn.algorithms.nn import CustomizedNetwork
-from dgdmn.core.batch import Batch
-from dgdmn.core.errors import UsageError
+from dgdmn.algorithms.exemplars import ExemplarNetwork, Exemplars
+from dgdmn.algorithms.nn import OneNetworkClassifier
+from dgdmn.core.batch import Batch, concat
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.task_log import new_task_name
-from dgdmn.networks.classifier import cross_entropy
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.optimizer import RMSProp
 from dgdmn.networks.train import Gradients
-from dgdmn.storage import State, typed, whole
+from dgdmn.storage import State, typed
 
 _RIDGE = 1e-6
 
 
-@final
-@dataclass(eq=False, repr=False, kw_only=True)
-class GEM(NetworkClassifier):
-    """Projects each gradient so that it does not raise the loss on the rows kept of another task.
-
-    The tasks share the exemplars evenly: M / t rows each after t tasks. The paper keeps a task's last rows;
-    ours are drawn at random, because the rows of a task may come sorted. A task met again does not constrain
-    itself, and its rows are drawn again from old and new ones. Without a name every call is a new task. The
-    paper uses plain gradient descent; here the projected gradient goes through RMSProp.
-    """
-
-    learner_epochs: int | None = None
-    exemplars: int | None = None
-    gem_margin: float | None = None
-
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
-        return _EpisodicNetwork(factory, n_classes, rng)
-
-
-class _EpisodicNetwork(CustomizedNetwork):
+class _EpisodicNetwork(ExemplarNetwork):
     """A network, and rows of each task that constrain its gradients."""
 
     def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
         super().__init__(factory, n_classes, rng)
-        self._capacity = exemplar_capacity(factory, n_classes)  # M
         self._tasks: dict[str, Exemplars] = {}  # M_k, each in random order
 
     def train(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Learn a task (algorithm 1), then keep rows of it."""
         task = new_task_name(self._tasks.keys()) if task is None else task
-        share = self._share(task)
+        n_tasks = len(self._tasks.keys() | {task})
+        self.check_capacity(n_tasks, "tasks")
         past = [rows.to_batch() for name, rows in self._tasks.items() if name != task]
 
         def step(optimizer: RMSProp, gradients: Gradients) -> None:
             g = _flat(gradients)
-            G = torch.stack([self._gradient(rows, optimizer) for rows in past])
+            losses = (self.cross_entropy(rows.x, rows.y, None) for rows in past)
+            G = torch.stack([_flat(grad(loss, optimizer.parameters)) for loss in losses])
             projected = project(g, G, self.config.gem_margin)
-            optimizer.step(gradients if projected is g else _reshape_like(gradients, projected))
+            if projected is not g:
+                parts = projected.split([part.numel() for part in gradients])
+                shaped = zip(parts, gradients, strict=True)
+                gradients = tuple(part.view_as(gradient) for part, gradient in shaped)
+            optimizer.step(gradients)
 
-        self.learner.train_with(
-            self._loss, (new.x, new.y), ctx.rng.next(), ctx.callback, step if past else RMSProp.step
-        )
+        data, own_step = (new.x, new.y), step if past else RMSProp.step
+        self.learner.train_with(self.cross_entropy, data, ctx.rng.next(), ctx.callback, own_step)
         known = [self._tasks[task]] if task in self._tasks else []
-        pool = join(*known, Exemplars.from_batch(new))
-        shuffled = pool.take(torch.randperm(len(pool), generator=ctx.rng.next()))
+        pool = concat(*known, Exemplars.from_batch(new))
+        shuffled = pool.subsample(len(pool), ctx.rng.next())
         tasks = {**self._tasks, task: shuffled}
-        self._tasks = {name: rows.first(share) for name, rows in tasks.items()}
-
-    def _share(self, task: str) -> int:
-        """Rows for each task once this one has come, M / t."""
-        n_tasks = len(self._tasks.keys() | {task})
-        if n_tasks > self._capacity:
-            raise UsageError(
-                f"exemplars is {self._capacity}, too few for one row of each of {n_tasks} tasks; raise it"
-            )
-        return self._capacity // n_tasks
-
-    def _loss(self, x: Tensor, y: Tensor, rng: torch.Generator | None) -> Tensor:
-        return cross_entropy(self.learner(x, rng), y, self.config.clip_probability)
-
-    def _gradient(self, rows: Batch, optimizer: RMSProp) -> Tensor:
-        """g_k: the gradient of the mean loss on all rows kept of a task."""
-        return _flat(torch.autograd.grad(self._loss(rows.x, rows.y, None), optimizer.parameters))
+        self._tasks = {name: rows.first(self.capacity // n_tasks) for name, rows in tasks.items()}
 
     def state(self) -> State:
         rows = [{"task": task, **kept.state()} for task, kept in self._tasks.items()]
-        return {**super().state(), "rows": rows, "capacity": self._capacity}
+        return {**super().state(), "rows": rows}
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._tasks = {
-            typed(kept, "task", str): Exemplars.from_state(kept, self.width, self._outputs)
-            for kept in state["rows"]
-        }
-        self._capacity = whole(state, "capacity", 1)
+        self._tasks = {typed(kept, "task", str): self.load_rows(kept) for kept in state["rows"]}
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class GEM(OneNetworkClassifier):
+    """Projects each gradient so that it does not raise the loss on the rows kept of another task.
+
+    The tasks share the exemplars evenly: M / t rows each after t tasks. The paper keeps a task's last rows;
+    ours are drawn at random, because the rows of a task may come sorted. A task that comes again does not constrain
+    itself, and its rows are drawn again from old and new ones. Without a name every call is a new task. The
+    paper uses plain gradient descent; here the projected gradient goes through RMSProp.
+    """
+
+    memory_class = _EpisodicNetwork
+    exemplars: int | None = None
+    gem_margin: float | None = None
 
 
 def project(g: Tensor, G: Tensor, margin: float) -> Tensor:
@@ -132,9 +109,3 @@ def project(g: Tensor, G: Tensor, margin: float) -> Tensor:
 
 def _flat(gradients: Gradients) -> Tensor:
     return torch.cat([part.reshape(-1) for part in gradients])
-
-
-def _reshape_like(gradients: Gradients, flat: Tensor) -> Gradients:
-    """A flat gradient in the shapes of these ones."""
-    parts: Iterable[Tensor] = flat.split([part.numel() for part in gradients])
-    return tuple(part.view_as(shaped) for part, shaped in zip(parts, gradients, strict=True))

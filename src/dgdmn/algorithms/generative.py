@@ -1,26 +1,39 @@
 """What DGDMN and DGR have in common: they sleep, sample and reconstruct."""
 
+from __future__ import annotations
+
+import copy
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from dgdmn.algorithms.closed_form import limit_threads
 from dgdmn.algorithms.estimator import exclusive_learning, seed_stream
-from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs, check_labels
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.generative import DeepGenerativeMemory
+from dgdmn.core.text import join_names
+from dgdmn.features import FrontEnd, Own
+from dgdmn.memory.components import Component, MixtureSpec
+from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
-from dgdmn.networks.factory import NetworkFactory
-from dgdmn.networks.protocols import GeneratorFactory, LatentGenerator
+from dgdmn.storage import State
+
+if TYPE_CHECKING:
+    from dgdmn.networks.factory import NetworkFactory
+    from dgdmn.networks.protocols import GeneratorFactory
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -45,8 +58,19 @@ class GenerativeClassifier(NetworkClassifier):
     resample_dreams: bool | None = None
     latent_noise: float | None = None
     predict_with: Literal["learner", "learner+prior"] | None = None
+    memory_budget: int | None = None
+    code_dim: int | None = None
+    own_covariance: float | None = None
+    shrinkage: float | None = None
+    features: str | Own | None = None
+    """Front end of the mixture memory: `auto`, `gabor`, `relu`, `none`, or a function (docs/features.md)."""
+    code_seed: int | None = None
+    image_shape: tuple[int, ...] | None = None
+    """(height, width) or (height, width, channels) of flat rows that are images, for the mixture memory."""
+    scale: Any = None
+    """(center, spread) of the columns for the features `relu`; by default those of the first call."""
     generator: str | GeneratorFactory | None = None
-    """`vae`, the name of a registered generator, or a factory of your own (`dgdmn.networks.protocols`)."""
+    """`mixture`, `vae`, the name of a registered generator, or a factory (`dgdmn.networks.protocols`)."""
     memory: OwnMemory | None = None
     """Makes your own generative memories (`dgdmn.memory.protocols`) instead of the deep one."""
 
@@ -103,22 +127,19 @@ class GenerativeClassifier(NetworkClassifier):
         return rows.reshape(np.shape(X))
 
     def has_latents(self) -> bool:
-        """Whether the long-term memory has a latent space."""
+        """Whether the long-term memory has a latent space, or a code."""
         check_is_fitted(self)
-        long_term = self._long_term(self.fitted_)
-        if not isinstance(long_term, DeepGenerativeMemory):
-            return False
-        return isinstance(long_term.generator, LatentGenerator)
+        return bool(getattr(self._long_term(self.fitted_), "has_latents", False))
 
     def latents(self, X: ArrayLike) -> NDArray[np.float32]:
-        """The means of q(z | x) in the long-term memory's latent space, shape (n, latent_dim)."""
+        """The means of q(z | x) in the latent space of the long-term memory, or its code, shape (n, size)."""
         long_term = self._require_long_term()[1]
         if not self.has_latents():
             name = type(getattr(long_term, "generator", long_term)).__name__
             raise UsageError(f"{name} has no latents; use a generator that is a LatentGenerator")
-        assert isinstance(long_term, DeepGenerativeMemory)
         with self._limits():
-            return long_term.encode(self._to_inputs(X))
+            found: NDArray[np.float32] = long_term.encode(self._to_inputs(X))  # type: ignore[attr-defined]
+        return found
 
     def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
         """The labels that the long-term memory alone would give."""
@@ -129,6 +150,51 @@ class GenerativeClassifier(NetworkClassifier):
         """The tasks in the long-term memory; none before the first sleep."""
         check_is_fitted(self)
         return tuple(self._long_term(self.fitted_).tasks)
+
+    def forget(
+        self, *, labels: Iterable[Any] | None = None, tasks: Iterable[str] | None = None
+    ) -> Self:
+        """Remove what was learned of these labels, of these tasks, or of these labels within these tasks.
+
+        Only the mixture memory can. docs/mixture.md says what remains.
+        """
+        check_is_fitted(self)
+        with self._limits(), exclusive_learning(self):
+            fitted = self.fitted_.snapshot()
+            memories = self._mixtures(fitted, "forget")
+            chosen = None if labels is None else {fitted.index_of(label) for label in labels}
+            named = None if tasks is None else {str(task) for task in tasks}
+            if chosen is None and named is None:
+                raise UsageError("forget needs labels or tasks")
+
+            def matches(one: Component) -> bool:
+                by_label = chosen is None or one.label in chosen
+                return by_label and (named is None or one.task in named)
+
+            components = [one for memory in memories for one in memory.components]
+            known = {one.task for one in components}
+            for task in sorted((named or set()) - known):
+                raise UsageError(f"no task {task!r}; there are {join_names(sorted(known))}")
+            left = {one.label for one in components if not matches(one)}
+            if len(left) == 0:
+                raise UsageError("that would forget everything; begin with a new model instead")
+            order = list(range(len(fitted.labels)))
+            if not fitted.closed:
+                order = [index for index in order if index in left]
+            if not sum(memory.forget(matches, order) for memory in memories):
+                raise UsageError("nothing of these labels was learned in these tasks")
+            fitted.labels = [fitted.labels[index] for index in order]
+            fitted.outputs = max(fitted.config.n_classes, len(order))
+            fitted.memory.refresh(fitted.outputs, self._context(fitted))  # type: ignore[attr-defined]
+        return self._commit(fitted)
+
+    def _mixtures(self, fitted: FittedState, verb: str) -> list[MixtureMemory]:
+        """The memories of a snapshot, the long-term memory first; only mixtures can forget and merge."""
+        memories = fitted.memory.mixtures()  # type: ignore[attr-defined]
+        if not all(isinstance(memory, MixtureMemory) for memory in memories):
+            name = type(memories[0]).__name__
+            raise UsageError(f"{name} cannot {verb}; only the mixture memory can (preset 'best')")
+        return list(memories)
 
     def info(self) -> EstimatorInfo:
         """A summary: algorithm, tasks, options, bytes."""
@@ -148,24 +214,122 @@ class GenerativeClassifier(NetworkClassifier):
             raise UsageError("the long-term memory is empty; call sleep(), or learn more tasks")
         return self.fitted_, long_term
 
-    def _factory(self, config: Config, inputs: Inputs, shape: tuple[int, ...]) -> NetworkFactory:
+    def _given_options(self) -> dict[str, Any]:
+        """A generator or learner of the user's, or another registered one, belongs to the deep memory."""
+        given = super()._given_options()
+        if self.generator not in (None, "mixture") or self.learner is not None:
+            given["generator"] = "vae"
+        return given
+
+    def _uses_mixture(self, config: Config) -> bool:
+        return config.generator == "mixture" and self.memory is None
+
+    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+        if not self._uses_mixture(config):
+            return super()._new_inputs(X, config)
+        features = self.features if callable(self.features) else config.features
+        return FrontEnd.fit(
+            X, features, seed=config.code_seed, image_shape=self.image_shape, scale=self.scale
+        )
+
+    def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
+        if not self._uses_mixture(config):
+            return super()._load_inputs(state, shape, config)
+        own = self.features if callable(self.features) else None
+        return FrontEnd.restore(state.pop("features"), shape, own)
+
+    def _factory(
+        self, config: Config, inputs: Inputs, shape: tuple[int, ...]
+    ) -> NetworkFactory | MixtureSpec:
+        if isinstance(inputs, FrontEnd):
+            spec = MixtureSpec(config, inputs.n_features, inputs.n_decoded, inputs.inverse)
+            spec.check()
+            return spec
         generator = self.generator
         if isinstance(generator, str):
             info = generator_info(generator)
             built_in = info.target == generator_info("vae").target
             generator = None if built_in else load_target(info.target)
-        return replace(super()._factory(config, inputs, shape), own_generator=generator)
+        made: NetworkFactory = super()._factory(config, inputs, shape)
+        return replace(made, own_generator=generator)
 
     def _memory_factory(
-        self, factory: NetworkFactory, *, until_known: bool = False
+        self, factory: NetworkFactory | MixtureSpec, *, until_known: bool = False
     ) -> MemoryFactory:
-        """A picklable factory of this estimator's memories: the user's class, or deep ones."""
-        if self.memory is None:
-            return partial(DeepGenerativeMemory, factory, until_known=until_known)
-        return partial(_make_own, self.memory, factory.shape)
+        """A picklable factory of this estimator's memories: the user's class, mixtures, or deep ones."""
+        if isinstance(factory, MixtureSpec):
+            return partial(MixtureMemory, factory)
+        if self.memory is not None:
+            return partial(_make_own, self.memory, factory.shape)
+        from dgdmn.memory.generative import DeepGenerativeMemory
+
+        return partial(DeepGenerativeMemory, factory, until_known=until_known)
+
+    def _empty_weights(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._uses_mixture(self._config()) else super()._empty_weights()
+
+    @contextmanager
+    def _limits(self) -> Iterator[None]:
+        fitted = vars(self).get("fitted_")
+        mixture = isinstance(fitted.inputs, FrontEnd) if fitted else None
+        if mixture is None:
+            mixture = self._uses_mixture(self._config())
+        with limit_threads(self.threads), nullcontext() if mixture else super()._limits():
+            yield
 
 
 def _make_own(
     own: OwnMemory, shape: tuple[int, ...], role: Role, n_classes: int, rng: SeedStream
 ) -> GenerativeMemory:
     return own(shape, n_classes, role, rng)
+
+
+def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassifier:
+    """A new model that has learned what both have, asleep: the same as learning everything in one.
+
+    Both need the mixture memory, the same front end, code and, for tables of few columns, the same scale.
+    """
+    for model in (a, b):
+        check_is_fitted(model)
+        if type(model) is not type(a):
+            raise UsageError(f"cannot merge {type(a).__name__} with {type(model).__name__}")
+    with a._limits(), exclusive_learning(a):
+        ours, theirs = a.fitted_.snapshot(), b.fitted_.snapshot()
+        _check_mergeable(a, ours, b, theirs)
+        labels = [*ours.labels, *(label for label in theirs.labels if label not in ours.labels)]
+        check_labels(labels)
+        places = [labels.index(label) for label in theirs.labels]
+        outputs = max(ours.config.n_classes, len(labels))
+        for model, fitted in ((a, ours), (b, theirs)):
+            fitted.memory.sleep(model._context(fitted))
+        mine, other = copy.copy(a._mixtures(ours, "merge")[0]), b._mixtures(theirs, "merge")[0]
+        mine.absorb(other.relabeled(places))
+        ours.memory.replace_long_term(mine)  # type: ignore[attr-defined]
+        ours.memory.refresh(outputs, a._context(ours))  # type: ignore[attr-defined]
+        ours.labels, ours.outputs = labels, outputs
+        ours.closed = ours.closed and theirs.closed
+        merged: GenerativeClassifier = clone(a)
+        merged.n_features_in_ = a.n_features_in_
+        if hasattr(a, "feature_names_in_"):
+            merged.feature_names_in_ = a.feature_names_in_
+        return merged._commit(ours)
+
+
+def _check_mergeable(
+    a: GenerativeClassifier, ours: FittedState, b: GenerativeClassifier, theirs: FittedState
+) -> None:
+    a._mixtures(ours, "merge"), b._mixtures(theirs, "merge")
+    if ours.shape != theirs.shape:
+        raise UsageError(f"cannot merge inputs of shape {ours.shape} with {theirs.shape}")
+    names = [getattr(model, "feature_names_in_", np.array([])).tolist() for model in (a, b)]
+    if names[0] != names[1]:
+        raise UsageError("cannot merge: the feature names differ")
+    for name in ("code_dim", "memory_budget"):
+        one, other = getattr(ours.config, name), getattr(theirs.config, name)
+        if one != other:
+            raise UsageError(f"cannot merge: {name} is {one} in one model and {other} in the other")
+    one, other = ours.inputs.state()["features"], theirs.inputs.state()["features"]
+    for name in ("kind", "seed", "fingerprint", "center", "spread"):
+        if not np.array_equal(one.get(name, 0), other.get(name, 0)):
+            what = "scale" if name in ("center", "spread") else "front end or its code_seed"
+            raise UsageError(f"cannot merge: the {what} of the features differs")

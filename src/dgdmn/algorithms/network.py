@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from dgdmn.algorithms.fitted import Inputs
     from dgdmn.config import Config
-    from dgdmn.networks.factory import NetworkFactory
     from dgdmn.networks.protocols import LearnerFactory
     from dgdmn.storage import State
 
@@ -43,12 +42,17 @@ class NetworkClassifier(ContinualClassifier):
     def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
         return Scaling.restore(state.pop("scaling"), shape)
 
-    def _factory(self, config: Config, inputs: Inputs, shape: tuple[int, ...]) -> NetworkFactory:
+    def _factory(self, config: Config, inputs: Inputs, shape: tuple[int, ...]) -> Any:
         from dgdmn.networks.factory import NetworkFactory
         from dgdmn.networks.runtime import check_device
 
         check_device(self.device)
         return NetworkFactory(config, shape, self.device, own_learner=self.learner)
+
+    def _empty_weights(self) -> AbstractContextManager[None]:
+        from dgdmn.networks.layers import meta_weights
+
+        return meta_weights()
 
     def _limits(self) -> AbstractContextManager[None]:
         from dgdmn.networks.runtime import use_threads

@@ -3,46 +3,23 @@
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dgdmn.algorithms.fitted import Memory
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.core.batch import Batch, concat
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
+from dgdmn.networks.classifier import cross_entropy
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.protocols import CustomizableLearner, Learner
 from dgdmn.networks.runtime import as_tensor, as_tensors, copy_tensor
 from dgdmn.storage import State, class_indices, map_arrays, to_numpy, typed
-
-
-@final
-@dataclass(eq=False, repr=False, kw_only=True)
-class NN(NetworkClassifier):
-    """The paper's "feedforward neural network": the learner alone, six epochs a task (section 4)."""
-
-    learner_epochs: int | None = None
-
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
-        return Network(factory, n_classes, rng)
-
-
-@final
-@dataclass(eq=False, repr=False, kw_only=True)
-class DropNN(NetworkClassifier):
-    """NN with dropout after each hidden layer, "to prevent representational overlaps" (section 4)."""
-
-    learner_epochs: int | None = None
-    dropout: float | None = None
-
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
-        return Network(factory, n_classes, rng, dropout=factory.config.dropout)
 
 
 class Network:
@@ -50,13 +27,15 @@ class Network:
 
     learner: Learner
 
-    def __init__(
-        self, factory: NetworkFactory, n_classes: int, rng: SeedStream, *, dropout: float = 0.0
-    ) -> None:
-        self.config, self.device = factory.config, factory.device
+    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
+        self.factory, self.config, self.device = factory, factory.config, factory.device
         self.width = math.prod(factory.shape)
-        self.learner = factory.learner("ltm", n_classes, rng.next(), dropout=dropout)
         self._outputs = self._n_classes = n_classes
+        self.learner = self.new_learner(rng)
+
+    def new_learner(self, rng: SeedStream) -> Learner:
+        """An untrained network for the classes so far."""
+        return self.factory.learner("ltm", self._n_classes, rng.next())
 
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Learn one task's samples, after adding outputs for new classes."""
@@ -107,29 +86,55 @@ class CustomizedNetwork(Network):
                 "see dgdmn.networks.protocols.CustomizableLearner"
             )
 
+    def cross_entropy(self, x: Tensor, y: Tensor, rng: torch.Generator | None) -> Tensor:
+        """The loss of a network without an algorithm: mean cross-entropy of a batch."""
+        return cross_entropy(self.learner(x, rng), y, self.config.clip_probability)
+
+    def zeros(self) -> list[Tensor]:
+        """A zero for each weight."""
+        return [torch.zeros_like(parameter) for parameter in self.learner.parameters()]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class OneNetworkClassifier(NetworkClassifier):
+    """An algorithm whose memory is a `Network`."""
+
+    learner_epochs: int | None = None
+    memory_class: ClassVar[type[Network]]
+
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Network:
+        return self.memory_class(factory, n_classes, rng)
+
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class PPR(NetworkClassifier):
-    """Trains on the new samples and on random inputs that the network labeled before.
+class NN(OneNetworkClassifier):
+    """The paper's "feedforward neural network": the learner alone, six epochs a task (section 4)."""
 
-    Inputs are uniform in [0, 1]; "apart from the task samples, the remaining memory was filled with random
-    samples and corresponding labels" (appendix B).
-    """
+    memory_class = Network
 
-    learner_epochs: int | None = None
-    ppr_memory: int | None = None
 
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
-        return _RehearsingNetwork(factory, n_classes, rng)
+class _DropoutNetwork(Network):
+    """A network with dropout after each hidden layer."""
+
+    def new_learner(self, rng: SeedStream) -> Learner:
+        dropout = self.config.dropout
+        return self.factory.learner("ltm", self._n_classes, rng.next(), dropout=dropout)
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class DropNN(OneNetworkClassifier):
+    """NN with dropout after each hidden layer, "to prevent representational overlaps" (section 4)."""
+
+    memory_class = _DropoutNetwork
+    dropout: float | None = None
 
 
 class _RehearsingNetwork(Network):
     """A network that rehearses its own answers to noise."""
 
-    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
-        super().__init__(factory, n_classes, rng)
-        self._trained = False
+    _trained = False
 
     def train(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Train on the new samples and, after the first task, on pseudopatterns."""
@@ -153,6 +158,48 @@ class _RehearsingNetwork(Network):
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
+class PPR(OneNetworkClassifier):
+    """Trains on the new samples and on random inputs that the network labeled before.
+
+    Inputs are uniform in [0, 1]; "apart from the task samples, the remaining memory was filled with random
+    samples and corresponding labels" (appendix B).
+    """
+
+    memory_class = _RehearsingNetwork
+    ppr_memory: int | None = None
+
+
+class _AllRows(Network):
+    """All rows, and a network trained on them from scratch after each task."""
+
+    _rows: tuple[Batch, ...] = ()
+
+    def new_learner(self, rng: SeedStream) -> Learner:
+        epochs = self.config.joint_epochs
+        return self.factory.learner("ltm", self._n_classes, rng.next(), epochs=epochs)
+
+    def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Keep the rows, then train a new network on all of them."""
+        self._rows = (*self._rows, new)
+        self.learner = self.new_learner(ctx.rng)
+        self.train(task, as_tensors(concat(*self._rows), self.device), ctx)
+
+    def state(self) -> State:
+        return {**super().state(), "rows": [{"x": rows.x, "y": rows.y} for rows in self._rows]}
+
+    def load_tensors(self, state: State) -> None:
+        super().load_tensors(state)
+        self._rows = tuple(
+            Batch(to_numpy(rows["x"]), class_indices(to_numpy(rows["y"]), self._n_classes))
+            for rows in state["rows"]
+        )
+        for x, y in ((rows.x, rows.y) for rows in self._rows):
+            if (x.dtype, y.dtype) != (np.float32, np.int64) or x.shape != (*y.shape, self.width):
+                raise ValueError(f"rows are {x.dtype} of {x.shape}, their labels {y.dtype}")
+
+
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
 class Joint(NetworkClassifier):
     """A new network after each task, trained twenty epochs on all rows so far (section 4.1, appendix B).
 
@@ -161,54 +208,5 @@ class Joint(NetworkClassifier):
 
     joint_epochs: int | None = None
 
-    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Memory:
+    def _new_memory(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> Network:
         return _AllRows(factory, n_classes, rng)
-
-
-class _AllRows:
-    """All rows, and a network trained on them from scratch after each task."""
-
-    def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
-        self._factory = factory
-        self._n_classes = n_classes
-        self._rows: tuple[Batch, ...] = ()
-        self._reset_learner(rng)
-
-    def _reset_learner(self, rng: SeedStream) -> None:
-        epochs = self._factory.config.joint_epochs
-        self.learner = self._factory.learner("ltm", self._n_classes, rng.next(), epochs=epochs)
-
-    def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
-        """Keep the rows, then train a new network on all of them."""
-        self._rows = (*self._rows, new)
-        self._reset_learner(ctx.rng)
-        rows = as_tensors(concat(*self._rows), self._factory.device)
-        self.learner.fit(rows, ctx.rng.next(), ctx.callback)
-
-    def sleep(self, ctx: Context) -> None:
-        """Do nothing: there is no short-term memory."""
-
-    def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
-        """The network's answer."""
-        return to_numpy(self.learner.predict_proba(as_tensor(x, self._factory.device)))
-
-    def grow(self, n_classes: int) -> None:
-        self._n_classes = n_classes
-
-    def state(self) -> State:
-        rows = [{"x": batch.x, "y": batch.y} for batch in self._rows]
-        return {"learner": dict(self.learner.state_dict()), "rows": rows}
-
-    def load_state(self, state: State) -> None:
-        self._rows = tuple(
-            Batch(to_numpy(rows["x"]), class_indices(to_numpy(rows["y"]), self._n_classes))
-            for rows in state["rows"]
-        )
-        width = math.prod(self._factory.shape)
-        for x, y in ((rows.x, rows.y) for rows in self._rows):
-            if (x.dtype, y.dtype) != (np.float32, np.int64) or x.shape != (*y.shape, width):
-                raise ValueError(f"rows are {x.dtype} of {x.shape}, their labels {y.dtype}")
-        weights = map_arrays(
-            state["learner"], lambda array: copy_tensor(array, self._factory.device)
-        )
-        self.learner.load_state_dict(weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,8 +21,8 @@ from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import directory_lock, os_errors
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import printable, shorten
-from dgdmn.storage import State, arrays_in, check_place, read, read_about, write
-from dgdmn.storage.checks import typed, whole
+from dgdmn.storage import State, arrays_in, check_place, read, write
+from dgdmn.storage.checks import MAX_TASKS, typed, whole
 
 if TYPE_CHECKING:
     from dgdmn.algorithms.estimator import ContinualClassifier
@@ -61,24 +62,26 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
     Pass `generator=`, `learner=` or `memory=` again if it was made with your own, `algorithm=` if its class is
     not registered, and `threads=` or `callback=` as you like.
     """
-    from dgdmn.networks.runtime import check_device
+    return load_with_notes(path, device=device, **own)[0]
 
-    check_device(device)
+
+def load_with_notes(path: str | Path, **own: Any) -> tuple[ContinualClassifier, Any]:
+    """A saved estimator and the notes of the same save; None where there are none."""
+    if (device := own.pop("device", "cpu")) != "cpu":
+        from dgdmn.networks.runtime import check_device
+
+        check_device(device)
     about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
-        return _check_prediction(restore_model(about, state, device=device, **own))
+        model = _check_prediction(restore_model(about, state, device=device, **own))
+        return model, about.get("notes")
     except Exception as error:  # any failure here is the fault of the files
         if isinstance(error, UsageError) and own.keys() - {*_LOCAL}:  # or of the user's own parts
             raise
         name = "" if isinstance(error, DgdmnError | ValueError) else f"{type(error).__name__}: "
         reason = printable(shorten(" ".join(f"{name}{error}".split()), 300))
         raise DgdmnError(f"{path} is not a memory that can be loaded ({reason})") from error
-
-
-def read_notes(path: Path) -> Any:
-    """The notes saved beside a memory; None where there are none."""
-    return read_about(_real(path)).get("notes")
 
 
 def algorithm_name(kind: type) -> str:
@@ -142,8 +145,6 @@ def restore_model(
 
 
 def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> FittedState:
-    from dgdmn.networks.layers import meta_weights
-
     saved, state = about["fitted"], dict(state)
     labels, shape = typed(saved, "labels", list), _restore_shape(saved, about["features"])
     largest = max(array.size for _, array in arrays_in(state))
@@ -151,14 +152,14 @@ def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> F
     if not labels:
         raise ValueError("there are no labels")
     check_labels(labels)
+    _check_sizes(state, outputs)
     for path, array in arrays_in(state):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{path} has values that are not finite")
-    _check_widths(state, outputs)
     config = _from_json("preset", about["config"])
     inputs = model._load_inputs(state, shape, config)
     rng = SeedStream(*(whole(saved["rng"], key, 0, MAX_SEED) for key in ("entropy", "used")))
-    with meta_weights():
+    with model._empty_weights():
         memory = model._new_memory(model._factory(config, inputs, shape), outputs, SeedStream(0))
         memory.load_state(state)
     closed, warned = typed(saved, "closed", bool), typed(saved, "warned", bool)
@@ -194,15 +195,17 @@ def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:
             raise UsageError(f"{path} was made with its own {shown}; use load(path, {key}=…)")
 
 
-def _check_widths(state: Any, outputs: int) -> None:
-    """Refuse a memory that would answer with more or fewer classes than there are."""
+def _check_sizes(state: Any, outputs: int) -> None:
+    """Refuse a memory that answers with more or fewer classes than there are, or has too many tasks."""
     if isinstance(state, dict):
-        width = state.get("n_classes", outputs)
+        width, tasks = state.get("n_classes", outputs), state.get("tasks")
         if type(width) is not int or width != outputs:
             raise ValueError(f"{width!r} classes and {outputs} outputs")
+        if isinstance(tasks, list) and len(tasks) > MAX_TASKS:
+            raise ValueError(f"{len(tasks):,} tasks; at most {MAX_TASKS:,} are recorded")
     children = state if isinstance(state, list) else ()
     for child in state.values() if isinstance(state, dict) else children:
-        _check_widths(child, outputs)
+        _check_sizes(child, outputs)
 
 
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -214,8 +217,11 @@ def _check_parameters(parameters: Mapping[str, Any]) -> None:
 
 def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
     """Predict with every memory once, so that errors of a file come up now and not later."""
-    fitted = model.fitted_
-    awake: tuple[str, ...] = getattr(model, "awake_tasks", tuple)()
+    fitted, info = model.fitted_, model.info()
+    awake, n_labels = info.awake, len(fitted.labels)
+    for name, known in (*info.consolidated.items(), *awake.items()):
+        if max(known.classes, default=0) >= n_labels:
+            raise ValueError(f"task {shorten(repr(name))} has a class beyond the {n_labels} labels")
     options = to_dict(fitted.config).items()
     kernels = itertools.chain(*(value for key, value in options if key.endswith("_convolutions")))
     if math.prod(fitted.shape) * max((1, *kernels)) > MAX_TRIED:
@@ -231,8 +237,8 @@ def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
 
 def _real(path: Path) -> Path:
     """Where a path that a user names leads; inside, storage follows no link."""
-    with os_errors("read", path):
-        return path.resolve() if path.is_symlink() else path
+    with os_errors("read", path):  # `Path.resolve` raises a RuntimeError for a link to itself
+        return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _to_json(value: Any) -> Any:

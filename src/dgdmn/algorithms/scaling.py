@@ -79,6 +79,9 @@ class Scaling:
         rows = np.asarray(X, dtype=np.float32)
         return rows.reshape(len(rows), -1)
 
+    def raw(self, X: NDArray[Any]) -> None:
+        """None: a memory sees the inputs themselves."""
+
     def invert(self, rows: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Flat rows in [0, 1] back in the user's shape and range; what was uint8 stays in [0, 1]."""
         values = rows.reshape(len(rows), *shape)

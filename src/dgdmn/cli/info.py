@@ -61,9 +61,9 @@ def data(args: Namespace) -> int:
         fetch.dataset_of(name)
     for name in names:
         if args.action == "verify":
-            for verdict in fetch.verify(name):
-                status, failed = ("ok ", failed) if verdict.ok else ("BAD", True)
-                show(f"{status} {verdict.file}: {verdict.message} ({verdict.source})")
+            for copy in fetch.verify(name):
+                failed |= not copy.ok
+                show(f"{'ok ' if copy.ok else 'BAD'} {copy.file}: {copy.message} ({copy.source})")
         else:
             for copy in fetch_with_bars(name) if args.action == "fetch" else fetch.where(name):
                 place = copy.path or f"not found; the cache is {fetch.cache_dir()}"
@@ -75,9 +75,9 @@ def plan(args: Namespace) -> None:
     """Print the samples, steps and bytes of each stage of learning."""
     is_stream = args.subject in STREAMS or ":" in args.subject
     name, config, stages = _plan_stream(args) if is_stream else _plan_memory(args)
-    most, size = (max(getattr(stage, key) for stage in stages) for key in ("samples", "bytes"))
+    samples, size = (max(getattr(stage, key) for stage in stages) for key in ("samples", "bytes"))
     rows = [(f"{s.kind} {join_names(s.tasks)}", s.samples, s.steps, s.bytes) for s in stages]
-    rows.append(("most, and all steps", most, sum(stage.steps for stage in stages), size))
+    rows.append(("most, and all steps", samples, sum(stage.steps for stage in stages), size))
     texts = ((what, f"{n:,}", f"{steps:,}", format_bytes(kept)) for what, n, steps, kept in rows)
     generative, title = algorithm_info(name).generative, f"{args.subject}, {name}"
     if generative:
@@ -86,7 +86,7 @@ def plan(args: Namespace) -> None:
     if generative:
         kappa, tasks = 0.5 / args.last, count_noun(args.last, "task")
         options = f"--kappa {kappa:g} --n-stm {max(1, round(0.25 / kappa))}"
-        effect = "reached, so κ has an" if most >= config.n_max else "not reached, so κ has no"
+        effect = "reached, so κ has an" if samples >= config.n_max else "not reached, so κ has no"
         advice = f"to recall the last {tasks} well, appendix B uses {options}"
         show(f"{advice}; here N_max is {effect} effect")
 

@@ -19,7 +19,7 @@ from PIL import Image
 
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.persistence import algorithm_name, load, read_notes, save
+from dgdmn.algorithms.persistence import algorithm_name, load_with_notes, save
 from dgdmn.cli.options import check_applicable, flag, split_algorithm
 from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.config import override, resolve, to_dict
@@ -31,12 +31,14 @@ from dgdmn.core.text import count_noun, format_bytes, format_duration, format_op
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
 from dgdmn.runs.plan import MAX_TASKS, plan_next
-from dgdmn.storage import check_place, discard, holds_memory
-from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays
+from dgdmn.storage import check_place, discard, holds_memory, whole
+from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays, rows_by_value
 
 Notes = dict[str, Any]
 """Saved beside a memory: `tasks` {name: [times learned, rows in all]} and `slept`, a UTC time or None."""
 Memory = tuple[ContinualClassifier, Notes]
+MAX_SHOWN = 100
+"""Tasks that `inspect` prints, the latest ones."""
 
 
 def learn(args: Namespace) -> None:
@@ -47,7 +49,9 @@ def learn(args: Namespace) -> None:
     found = _read(args)
     with _lock(args.memory) as states:
         memory = _load_or_create(args, name, preset)
-        tasks = _split(args, _match_columns(args, memory[0], found))
+        tasks = _split(args, found := _match_columns(args, memory[0], found))
+        with _plain_errors():  # before the first of several tasks is learned
+            memory[0].check_rows(found.X, np.asarray(found.y))
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")
@@ -115,7 +119,8 @@ def dream(args: Namespace) -> None:
     shape = _image_shape(info.shape) if kind == ".png" else ()
     if args.n > (most := MAX_BYTES // (8 * math.prod(info.shape))):
         raise UsageError(f"--n is {args.n:,}; at most {most:,} dreams of this shape can be written")
-    x, y = model.sample(args.n, random_state=args.seed)
+    with _plain_errors():
+        x, y = model.sample(args.n, random_state=args.seed)
     if kind == ".png":
         content = _sheet(model.fitted_.inputs.apply(x).reshape(len(x), *shape))
     elif kind == ".npz":
@@ -153,8 +158,11 @@ def inspect(args: Namespace) -> None:
     if args.json:
         show(*json.dumps(facts, indent=1).split("\n"))
         return
-    facts |= {f"task {name}": task for name, task in facts.pop("tasks").items()}
+    tasks = list(facts.pop("tasks").items())
+    facts |= {f"task {name}": task for name, task in tasks[-MAX_SHOWN:]}
     show(*(f"{key}: {_text(value)}" for key, value in facts.items()))
+    if len(tasks) > MAX_SHOWN:
+        show(f"These are {MAX_SHOWN} of {len(tasks):,} tasks; --json shows all.")
     if facts["next"] == {"rows": 0}:
         show("Row counts are not recorded in this memory. Pass --samples N for the next task.")
 
@@ -167,17 +175,11 @@ def load_memory(args: Namespace) -> Memory:
     own: dict[str, Any] = {"threads": getattr(args, "threads", 0) or default_threads()}
     if ":" in (name := split_algorithm(args.algorithm, None)[0]):
         own["algorithm"] = algorithm(name)
-    saved, notes = read_notes(args.memory), Notes(tasks={}, slept=None)
+    (model, saved), notes = load_with_notes(args.memory, **own), Notes(tasks={}, slept=None)
     with suppress(TypeError, KeyError, ValueError, AttributeError):  # saved from Python, or edited
-        tasks = {task: [_count(times), _count(n)] for task, (times, n) in saved["tasks"].items()}
+        tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
         notes = Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
-    return load(args.memory, **own), notes
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or not 0 <= value < 2**53:
-        raise ValueError(f"{value!r} is not a count")
-    return value
+    return model, notes
 
 
 def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, list[Any]]:
@@ -200,15 +202,16 @@ def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, lis
 def _lock(path: Path) -> Iterator[list[str]]:
     """Hold a memory for writing. Yields a list of its states; an interrupt shows the last one."""
     check_place(path)
-    new, states = not path.exists(), ["is unchanged"]
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    states = ["is unchanged"]
     with directory_lock(path):
         try:
             yield states
         except KeyboardInterrupt as stop:
             raise Interrupted(f"interrupted; {path} {states[-1]}") from stop
         finally:
-            if new and not holds_memory(path):  # none was created
-                discard(path)
+            if missing and not holds_memory(path):  # none was created
+                discard(*missing)
 
 
 @contextmanager
@@ -228,9 +231,12 @@ def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
         memory = load_memory(args)
         _check_same(args, to_dict(config), memory[0])
         return memory
-    own: dict[str, Any] = {"value_range": args.value_range and tuple(args.value_range)}
-    own |= {"random_state": args.seed or 0, "threads": args.threads or default_threads()}
-    return algorithm(name)(config if args.changes else preset, **own), Notes(tasks={}, slept=None)
+    kind, value_range = algorithm(name), args.value_range and tuple(args.value_range)
+    own: dict[str, Any] = {"random_state": args.seed or 0, "value_range": value_range}
+    own["threads"] = args.threads or default_threads()
+    if "value_range" not in kind._get_param_names() and own.pop("value_range"):
+        raise UsageError(f"--value-range has no effect on {name}; leave it out")
+    return kind(config if args.changes else preset, **own), Notes(tasks={}, slept=None)
 
 
 def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassifier) -> None:
@@ -238,7 +244,7 @@ def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassif
     typed = {key: getattr(args, key) for key in ("algorithm", "seed", "value_range")}
     typed |= {key: wanted[key] for key in (wanted if args.preset else args.changes)}
     made = to_dict(info.config) | {"algorithm": info.algorithm, "seed": parameters["random_state"]}
-    made["value_range"] = parameters["value_range"] and list(parameters["value_range"])
+    made["value_range"] = list(parameters.get("value_range") or ()) or None
     for key, value in typed.items():
         if value is not None and value != made[key]:
             was, now = (f"{flag(key)} {format_option(one)}" for one in (made[key], value))
@@ -286,6 +292,8 @@ def _plain_errors() -> Iterator[None]:
 
 
 def _read(args: Namespace) -> Arrays:
+    if args.task == "":
+        raise UsageError("--task is empty; give a name, or leave it out")
     if not args.data.exists():
         raise UsageError(f"{args.data} does not exist; give .npz, .npy, .csv or a folder of images")
     return read_arrays(args.data, label=args.label)
@@ -298,8 +306,8 @@ def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
         return [(args.task, found)]
     if args.task:
         raise UsageError(f"{args.data} names the task of each row; leave --task out")
-    masks = {str(name): found.task == name for name in dict.fromkeys(found.task.tolist())}
-    return [(name, found._replace(X=found.X[m], y=found.y[m])) for name, m in masks.items()]
+    groups = rows_by_value(found.task)
+    return [(str(name), found._replace(X=found.X[n], y=found.y[n])) for name, n in groups.items()]
 
 
 def _match_columns(args: Namespace, model: ContinualClassifier, found: Arrays) -> Arrays:
@@ -328,7 +336,10 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
             needs.setdefault(stage.kind, {"samples": stage.samples, "steps": stage.steps})
     except UsageError as error:  # another kind of memory, or numbers beyond reason
         needs["unknown"] = str(error)
-    disk = sum(path.stat().st_size for path in args.memory.iterdir() if path.is_file())
+    disk = 0
+    for path in args.memory.iterdir():
+        with suppress(FileNotFoundError):  # a saver has removed it
+            disk += path.stat().st_size if path.is_file() else 0
     facts = {
         "memory": str(args.memory),
         "algorithm": info.algorithm,

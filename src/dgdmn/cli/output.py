@@ -1,10 +1,10 @@
 """What the command line prints and writes. Text of memories, runs and data files is not trusted."""
 
 import csv
-import io
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from dgdmn.core.errors import UsageError
@@ -31,15 +31,12 @@ def check_target(path: Path) -> None:
 
 def csv_text(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
     """Rows as csv, with an apostrophe before text that a spreadsheet would take for a formula."""
-    text = io.StringIO(newline="\n")
-    writer = csv.writer(text)  # ends lines with CR and LF, so it quotes a cell that has one of them
-    lines = []
+    lines: list[str] = []
+    # The writer ends lines with CR and LF, so it quotes a cell that has one of them.
+    writer = csv.writer(SimpleNamespace(write=lines.append))
     for row in (header, *rows):
         writer.writerow([_safe_cell(cell) for cell in row])
-        lines.append(text.getvalue().removesuffix("\r\n"))
-        text.seek(0)
-        text.truncate()
-    return "\n".join([*lines, ""])
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
 def _safe_cell(cell: Any) -> Any:

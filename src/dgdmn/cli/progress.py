@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -17,22 +17,18 @@ from dgdmn.core import text
 from dgdmn.records import RunRecord, read_status
 from dgdmn.streams import fetch
 
-Status = Mapping[str, Any]
 _MAX_ROWS = 8  # with more runs, only active ones have a row
 
 
-STATUS_FIELDS: dict[str, Any] = {
-    "phase": str,
-    "task": str,
-    "heartbeat": str,
-    "step": int,
-    "steps": int,
-    "share": int | float,
-    "seconds": int | float,
-    "seconds_left": int | float | None,
-    "acc": int | float | None,
-}
-"""The fields of status.json that others rely on, and their types."""
+class _Status(NamedTuple):
+    """What status.json says of a run."""
+
+    share: float
+    seconds: float
+    seconds_left: float
+    position: tuple[int, bool]
+    """The number of its task, and whether the run is done."""
+    text: str
 
 
 @contextmanager
@@ -44,7 +40,7 @@ def show_progress(
     In a terminal each run has a bar, elsewhere each task is a line. Yields a function that reads what is
     new; it takes the names of the runs that failed.
     """
-    console, statuses = Console(stderr=True), dict[str, Status]()
+    console, statuses = Console(stderr=True), dict[str, _Status]()
     began = datetime.now(UTC).isoformat(timespec="milliseconds")
     name, about = (
         TextColumn(key, markup=False) for key in ("{task.description}", "{task.fields[text]}")
@@ -56,56 +52,57 @@ def show_progress(
 
         def update(failed: Collection[str]) -> None:
             for name, directory in runs.items():
-                status, before = read_status(directory), statuses.get(name)
-                if status is None or not _is_complete(status) or status["heartbeat"] < began:
-                    continue  # damaged, or written by an earlier process
-                statuses[name], share = status, status["share"]
-                if bars.disable and _position(status) != _position(before):
-                    show(f"{name}: {_describe(status)}", error=True)
+                status = _read(directory, began)
+                if status is None:
+                    continue
+                before = statuses[name].position if name in statuses else (0, False)
+                statuses[name], share = status, status.share
+                if bars.disable and status.position != before:  # nothing before the first task
+                    show(f"{name}: {status.text}", error=True)
                 visible = len(runs) <= _MAX_ROWS or (name not in failed and 0 < share < 1)
-                bars.update(ids[name], completed=share, text=_describe(status), visible=visible)
+                bars.update(ids[name], completed=share, text=status.text, visible=visible)
             known = [status for name, status in statuses.items() if name not in failed]
-            share = sum(status["share"] for status in known) / max(1, len(runs))
+            share = sum(status.share for status in known) / max(1, len(runs))
             line = _describe_all(known, len(runs), len(failed), jobs)
             bars.update(total, completed=share, text=line)
 
         yield update
 
 
-def _is_complete(status: Status) -> bool:
-    return all(isinstance(status.get(name), kind) for name, kind in STATUS_FIELDS.items())
+def _read(directory: Path, began: str) -> _Status | None:
+    """The status of a run; None if it is absent, damaged or written by an earlier process."""
+    try:
+        status = read_status(directory) or {}
+        if status["heartbeat"] < began:
+            return None
+        share, seconds, left = (
+            float(status[key] or 0) for key in ("share", "seconds", "seconds_left")
+        )
+        parts = [
+            f"task {status['step']}/{status['steps']} ({status['task']})",
+            str(status["phase"]),
+        ]
+        if status["acc"] is not None:
+            parts.append(f"accuracy on tasks seen {text.format_ratio(status['acc'])}")
+        parts.append(f"{text.format_percent(share)} of the work done")
+        if left:
+            parts.append(f"about {text.format_duration(left)} left")
+    except (KeyError, TypeError, ValueError):
+        return None
+    position = status["step"], status["phase"] == "done"
+    return _Status(share, seconds, left, position, text.printable(", ".join(parts)))
 
 
-def _position(status: Status | None) -> tuple[int, bool]:
-    return (status["step"], status["phase"] == "done") if status else (0, False)
-
-
-def _describe(status: Status) -> str:
-    task = f"task {status['step']}/{status['steps']} ({status['task']})"
-    parts = [task, status["phase"]]
-    if status["acc"] is not None:
-        parts.append(f"accuracy on tasks seen {text.format_ratio(status['acc'])}")
-    parts.append(f"{text.format_percent(status['share'])} of the work done")
-    if status["seconds_left"]:
-        parts.append(f"about {text.format_duration(status['seconds_left'])} left")
-    return text.printable(", ".join(parts))
-
-
-def _describe_all(known: Sequence[Status], runs: int, failed: int, jobs: int) -> str:
+def _describe_all(known: Sequence[_Status], runs: int, failed: int, jobs: int) -> str:
     """All runs in a line. A waiting run is expected to take as long as the others do on average."""
     waiting = runs - failed - len(known)
-    parts = [f"{sum(status['share'] >= 1 for status in known)} of {runs} done"]
+    parts = [f"{sum(status.share >= 1 for status in known)} of {runs} done"]
     parts += [f"{n} {what}" for n, what in ((waiting, "waiting"), (failed, "failed")) if n]
-    left = [status["seconds_left"] or 0.0 for status in known]
-    if whole := [status["seconds"] / status["share"] for status in known if status["share"]]:
+    left = [status.seconds_left for status in known]
+    if whole := [status.seconds / status.share for status in known if status.share]:
         seconds = max(*left, (sum(left) + waiting * fmean(whole)) / jobs)
         parts.append(f"about {text.format_duration(seconds)} left")
     return ", ".join(parts)
-
-
-def _numbers(summaries: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    found = (summary.get(name) for summary in summaries)
-    return [float(value) for value in found if isinstance(value, int | float)]
 
 
 def print_results(records: Sequence[RunRecord]) -> None:
@@ -117,16 +114,19 @@ def print_results(records: Sequence[RunRecord]) -> None:
         groups.setdefault((name, record.config["preset"]), []).append(record.summary or {})
     rows = []
     for key, group in groups.items():
-        scores = (text.format_mean_sem(_numbers(group, name)) for name in ("acc", "bwt", "acc_ltm"))
-        seconds = _numbers(group, "seconds")
-        rows.append((*key, *scores, f"{fmean(seconds) / 60:.1f}" if seconds else text.MISSING))
+        acc, bwt, acc_ltm, seconds = (
+            [summary[name] for summary in group if isinstance(summary.get(name), int | float)]
+            for name in ("acc", "bwt", "acc_ltm", "seconds")
+        )
+        minutes = f"{fmean(seconds) / 60:.1f}" if seconds else text.MISSING
+        rows.append((*key, *map(text.format_mean_sem, (acc, bwt, acc_ltm)), minutes))
     seeds = sorted({record.config["seed"] for record in records})
     title = f"{records[0].config['stream']}, seeds {', '.join(map(str, seeds))}"
     headings = ("algorithm", "preset", "ACC", "BWT", "ACC, LTM alone", "minutes")
     Console(soft_wrap=True).print(make_table(title, headings, rows, left=2))
-    note = records[0].config.get("note")
-    lines = ["recorded in", *(f"  {record.directory}" for record in records)]
-    show(*([note] if note else []), *lines)
+    if note := records[0].config.get("note"):
+        show(note)
+    show("recorded in", *(f"  {record.directory}" for record in records))
 
 
 def _name_variants(records: Sequence[RunRecord]) -> list[str]:

@@ -132,6 +132,14 @@ class Config:
     exemplars: int = option(0, high=100_000_000)
     """GEM, iCaRL, ER: training rows kept; 0: as many as fit the bytes of DGDMN's memory (ours)."""
 
+    generator: Literal["vae", "mixture"] = "vae"
+    """Generative memory: `vae` (appendix B), or `mixture`, exact sums in a fixed code (ours)."""
+    memory_budget: int = option(8_000_000, low=1_000, high=10**12)
+    """Mixture: bytes of everything kept, short-term memory included; old components shrink to fit (ours)."""
+    code_dim: int = option(192, low=1, high=100_000)
+    """Mixture: numbers in the code of a component's own covariance, for more than 256 features (ours)."""
+    own_covariance: float = option(-1.0, low=-1, high=1, symbol="g")
+    """Mixture: g, weight of a component's own covariance; -1: chosen by held-out rows (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"
     """Front end of closed-form methods: filters for images, random units for tables; `auto` chooses by shape (ours)."""
     code_seed: int = option(0, high=2**32 - 1)

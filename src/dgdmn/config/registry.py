@@ -17,7 +17,11 @@ from typing import Any, TypeVar
 from dgdmn.core.errors import UsageError, suggestion
 
 CLOSED_FORM_OPTIONS = ("features", "code_seed", "shrinkage", "ridge_units")
-"""Options of closed-form methods only."""
+"""Options of closed-form methods."""
+MIXTURE_OPTIONS = ("generator", "memory_budget", "code_dim", "own_covariance")
+"""Options that choose the mixture memory, and its own."""
+USED_BY_MIXTURE = ("n_stm", "kappa", "n_classes", "features", "code_seed", "shrinkage")
+"""Other options that the mixture memory uses."""
 STREAM_OPTIONS = ("tdigits_classes", "samples_per_task")
 """Options that change the data."""
 
@@ -53,15 +57,20 @@ class AlgorithmInfo:
     not_applicable: tuple[str, ...] = ()
     """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
 
-    def unused(self, option: str) -> bool:
+    def unused(self, option: str, options: Mapping[str, Any] | None = None) -> bool:
         """Whether the algorithm ignores an option: it has no short-term memory, no networks or no front end.
 
         Algorithms that keep rows use every option of DGDMN: they may keep as many bytes as it does.
         """
         if self.closed_form:
             return option not in (*CLOSED_FORM_OPTIONS, "n_classes", *STREAM_OPTIONS)
-        if option in CLOSED_FORM_OPTIONS:
-            return True
+        if self.generative and options is not None and options.get("generator") == "mixture":
+            if option == "n_stm" and not self.short_term:
+                return True
+            return option not in (*MIXTURE_OPTIONS, *USED_BY_MIXTURE, *STREAM_OPTIONS)
+        if option in (*CLOSED_FORM_OPTIONS, *MIXTURE_OPTIONS):
+            mixture = options is not None and options.get("generator") == "mixture"
+            return not (self.exemplars and mixture and option in ("generator", "memory_budget"))
         if self.short_term or self.exemplars:
             return False
         return option.startswith("sttm_") or option in ("n_stm", "kappa_per")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ class Batch:
     """Flattened inputs in [0, 1], shape (n, d): a numpy array between memories, a tensor inside networks."""
     y: Any
     """Class indices, shape (n,)."""
+    raw: Any = None
+    """The flat inputs behind features `x`, for memories that decode features; numpy or None."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -27,19 +29,18 @@ class Batch:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Batch:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
-    def __getitem__(self, rows: Any) -> Batch:
-        return Batch(self.x[rows], self.y[rows])
+    def __getitem__(self, rows: Any) -> Self:
+        raw = None if self.raw is None else self.raw[rows]
+        return type(self)(self.x[rows], self.y[rows], raw)
 
     def classes(self) -> frozenset[int]:
         """The class indices that occur."""
-        return frozenset(
-            np.unique(np.asarray(self.y.cpu() if _is_tensor(self.y) else self.y)).tolist()
-        )
+        return frozenset(self.y.tolist())
 
-    def subsample(self, n: int, generator: torch.Generator) -> Batch:
+    def subsample(self, n: int, generator: torch.Generator) -> Self:
         """Draw n of these samples without replacement."""
         import torch
 
@@ -47,18 +48,20 @@ class Batch:
         return self[chosen.to(self.x.device)] if _is_tensor(self.x) else self[chosen.numpy()]
 
 
-def concat(*parts: Batch) -> Batch:
+AnyBatch = TypeVar("AnyBatch", bound=Batch)
+
+
+def concat(*parts: AnyBatch) -> AnyBatch:
     """Concatenate batches; a single non-empty part is returned without a copy."""
     filled = [part for part in parts if len(part)] or list(parts[:1])
     if len(filled) == 1:
         return filled[0]
+    join: Any = np.concatenate
     if _is_tensor(filled[0].x):
         import torch
 
-        return Batch(torch.cat([part.x for part in filled]), torch.cat([part.y for part in filled]))
-    return Batch(
-        np.concatenate([part.x for part in filled]), np.concatenate([part.y for part in filled])
-    )
+        join = torch.cat
+    return type(filled[0])(join([part.x for part in filled]), join([part.y for part in filled]))
 
 
 def _is_tensor(values: Any) -> bool:

@@ -14,16 +14,17 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import filelock
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import DgdmnError, UsageError
 
 LOCK = ".lock"
-MAX_BYTES = 64_000_000  # largest file that is read at once, and the most that an npz may unpack to
+MAX_BYTES = 64_000_000  # limit of a file that is read at once, and of what an npz unpacks to
 MAX_JSON_BYTES = 4_000_000  # JSON takes up to 70 times its bytes in memory
 _MAX_EMPTY = 1_000_000  # largest product of the sizes of an array that has no bytes
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
@@ -31,10 +32,8 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 def append_bytes(path: Path, content: bytes, *, durable: bool) -> None:
     """Append to a regular file, or leave it as it was. A link is not followed."""
-    with (
-        os_errors("write", path),
-        _open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file,
-    ):
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    with os_errors("write", path), _open_regular(path, flags) as file:
         size = os.fstat(file.fileno()).st_size
         try:
             file.write(content)
@@ -73,8 +72,12 @@ def write_atomic(path: Path, content: bytes, *, durable: bool = True) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        if durable:
-            _sync_directory(path.parent)
+        if durable and os.name == "posix":  # elsewhere a directory cannot be opened
+            directory = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
 
 
 def remove_temporaries(directory: Path) -> None:
@@ -102,36 +105,24 @@ def remove_directory(directory: Path) -> None:
 
 @contextmanager
 def _open_regular(path: Path, flags: int) -> Iterator[BinaryIO]:
-    """Open a regular file without following a link and without waiting for a pipe."""
-    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags | safe, 0o666), "wb") as file:
+    """Open a regular file without waiting for a pipe. To write, no link is followed."""
+    writes = flags != os.O_RDONLY
+    for name in ("O_NONBLOCK", "O_BINARY", *(["O_NOFOLLOW"] if writes else [])):
+        flags |= getattr(os, name, 0)  # each system has some of them
+    with os.fdopen(os.open(path, flags, 0o666), "wb" if writes else "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise DgdmnError(f"{path} is not a regular file; remove it")
-        if found.st_nlink > 1:  # the other name may be outside the directory
+        if writes and found.st_nlink > 1:  # the other name may be outside the directory
             raise DgdmnError(f"{path} has a second name (a hard link); replace it by a copy")
         yield file
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name != "posix":  # elsewhere a directory cannot be opened
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading; anything else, such as a pipe, is refused without waiting."""
-    with os_errors("read", path):
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise DgdmnError(f"{path} is not a regular file; remove it")
-            yield file
+    with os_errors("read", path), _open_regular(path, os.O_RDONLY) as file:
+        yield file
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
@@ -148,10 +139,10 @@ def read_json(path: Path) -> dict[str, Any]:
     content = read_bytes(path, MAX_JSON_BYTES)
     try:
         value = json.loads(content)
+        if not isinstance(value, dict):
+            raise ValueError("it is not a JSON object")
     except (ValueError, RecursionError, MemoryError) as error:
         raise DgdmnError(f"{path} is damaged: {error}; restore it or run it again") from error
-    if not isinstance(value, dict):
-        raise DgdmnError(f"{path} is damaged: it is not a JSON object; restore it or run it again")
     return value
 
 
@@ -168,9 +159,8 @@ def directory_lock(directory: Path, *, wait: float = 0.0) -> Iterator[None]:
         try:
             lock.acquire(timeout=wait)
         except filelock.Timeout as error:
-            raise DgdmnError(
-                f"{directory} is in use by another process; wait until it ends, or stop it"
-            ) from error
+            problem = f"{directory} is in use by another process"
+            raise DgdmnError(f"{problem}; wait until it ends, or stop it") from error
     try:
         remove_temporaries(directory)
         yield
@@ -186,10 +176,8 @@ def os_errors(verb: str, path: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         advice = "free space there" if full else "check the path and its permissions"
-        reason = error.strerror or type(error).__name__
-        raise DgdmnError(
-            f"cannot {verb} {path}: {reason}; {advice} or choose another directory"
-        ) from error
+        problem = f"cannot {verb} {path}: {error.strerror or type(error).__name__}"
+        raise DgdmnError(f"{problem}; {advice} or choose another directory") from error
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
@@ -202,9 +190,8 @@ def npz_bytes(arrays: dict[str, NDArray[Any]]) -> bytes:
     """Arrays as a compressed npz, nothing pickled."""
     for key, array in arrays.items():
         if array.dtype.hasobject:
-            raise UsageError(
-                f"array {key!r} has dtype object; use numbers or strings, pickled data is not supported"
-            )
+            advice = "use numbers or strings, pickled data is not supported"
+            raise UsageError(f"array {key!r} has dtype object; {advice}")
         if key in {"file", "allow_pickle"}:
             raise UsageError(f"array name {key!r} is reserved by numpy; give it another name")
     content = io.BytesIO()
@@ -237,20 +224,17 @@ def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name!r} has an unknown compression")
     file = io.BytesIO(archive.read(member))
-    version = np.lib.format.read_magic(file)
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"{name!r} has npy version {version}; 1.0 and 2.0 are read")
-    first = version == (1, 0)
-    header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = header(file)
+    if (version := npy.read_magic(file)) != (1, 0):
+        raise ValueError(f"{name!r} has npy version {version}; 1.0 is read")
+    shape, _, dtype = npy.read_array_header_1_0(file)
     size = len(file.getbuffer()) - file.tell()
     if dtype.hasobject or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
         raise ValueError(f"{name!r} has shape {shape} and dtype {dtype} in {size:,} bytes")
     if math.prod(max(1, n) for n in shape) > max(size, _MAX_EMPTY):
         raise ValueError(f"{name!r} has shape {shape} and no content")
-    data = file.read()  # bytes are read-only, so the array is a copy
-    order: Literal["F", "C"] = "F" if fortran else "C"
-    return np.array(np.ndarray(shape, dtype, data, order=order))
+    file.seek(0)
+    array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+    return array
 
 
 def _plain(value: Any) -> Any:
@@ -258,9 +242,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

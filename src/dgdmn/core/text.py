@@ -18,10 +18,10 @@ def count_noun(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
-def join_names(things: Iterable[object], most: int = 12) -> str:
-    """A list in one line, cut after `most` items."""
+def join_names(things: Iterable[object], limit: int = 12) -> str:
+    """A list in one line, cut after `limit` items."""
     words = [str(thing) for thing in things]
-    return ", ".join(words[:most]) + (f", … ({len(words)} in all)" if len(words) > most else "")
+    return ", ".join(words[:limit]) + (f", … ({len(words)} in all)" if len(words) > limit else "")
 
 
 def format_duration(seconds: float) -> str:
@@ -108,13 +108,13 @@ def format_entry(name: str, options: Mapping[str, Any]) -> str:
     return "+".join(words)
 
 
-def shorten(text: str, most: int = 60) -> str:
+def shorten(text: str, limit: int = 60) -> str:
     """Text cut to a length.
 
     >>> shorten("abcdef", 4)
     'abc…'
     """
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def printable(value: Any) -> str:

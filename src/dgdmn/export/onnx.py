@@ -22,8 +22,7 @@ from dgdmn.memory.latent_prior import LatentPrior
 from dgdmn.networks.classifier import Classifier
 from dgdmn.networks.vae import VAE
 
-NEVER = -1e30
-"""Replaces −∞, which ONNX's log-sum-exp turns into NaN."""
+NEVER = -1e30  # replaces −∞, which ONNX's log-sum-exp turns into NaN
 
 
 def onnx_bytes(model: ContinualClassifier) -> bytes:
@@ -71,10 +70,6 @@ def _predictor(model: ContinualClassifier) -> nn.Module:
 class _Predictor(nn.Module):
     """x → [0, 1] → G → x_recon → L, combined with the prior of z where it takes part, for the labeled outputs."""
 
-    low: Tensor
-    width: Tensor
-    units: Tensor
-
     def __init__(
         self,
         fitted: FittedState,
@@ -83,15 +78,17 @@ class _Predictor(nn.Module):
         prior: LatentPrior | None = None,
     ) -> None:
         super().__init__()
-        self.generator, self.learner = generator, learner
-        self.likelihood = None if prior is None else _Likelihood(prior, fitted.outputs)
         assert isinstance(fitted.inputs, Scaling)
-        bounds = (fitted.inputs.low, fitted.inputs.top)
-        low, top = (torch.from_numpy(bound.copy()).double() for bound in bounds)
-        self.register_buffer("low", low)
-        self.register_buffer("width", top - low)
-        self.register_buffer("units", torch.from_numpy(fitted.sorted_labels()[1].copy()))
+        self.generator, self.learner, self.prior = generator, learner, prior
+        self.low, top = (torch.tensor(b).double() for b in (fitted.inputs.low, fitted.inputs.top))
+        self.width = top - self.low
+        self.units = torch.tensor(fitted.sorted_labels()[1])
         self.missing = fitted.outputs - learner.head.out_features
+        if prior is not None:
+            self.inverses = torch.linalg.inv(prior.roots.double()).float()
+            shares = prior.weights.log() - prior.roots.diagonal(dim1=1, dim2=2).log().sum(dim=1)
+            own = F.one_hot(prior.labels, fitted.outputs).bool()
+            self.shares = torch.where(own, shares[:, None], NEVER)
 
     def forward(self, x: Tensor) -> Tensor:
         # in float64, as `Scaling` does
@@ -100,32 +97,17 @@ class _Predictor(nn.Module):
             z = self.generator.posterior(rows)[0]
             rows = self.generator.decode(z).sigmoid()
         answers = F.pad(F.softmax(self.learner(rows), dim=1), (0, self.missing))
-        if self.likelihood is not None:
-            answers = combine_with_prior(answers, self.likelihood(z))
+        if (
+            self.prior is not None
+        ):  # `LatentPrior.log_likelihood` up to a constant, in operations that ONNX has
+            centered = z[:, None, :] - self.prior.means
+            distances = torch.einsum("kij,nkj->nki", self.inverses, centered).square()
+            scores = self.shares - distances.sum(dim=2, keepdim=True) / 2
+            answers = combine_with_prior(answers, torch.logsumexp(scores, dim=1))
         known = answers.index_select(1, self.units)
         total = known.sum(dim=1, keepdim=True)
         shares = known / torch.where(total > 0, total, 1.0)
         return torch.where(total > 0, shares, 1 / known.shape[1])
-
-
-class _Likelihood(nn.Module):
-    """log p(z | y) up to a constant, as `LatentPrior.log_likelihood`, in operations that ONNX has."""
-
-    means: Tensor
-    inverses: Tensor
-    shares: Tensor
-
-    def __init__(self, prior: LatentPrior, outputs: int) -> None:
-        super().__init__()
-        shares = prior.weights.log() - prior.roots.diagonal(dim1=1, dim2=2).log().sum(dim=1)
-        own = F.one_hot(prior.labels, outputs).bool()
-        self.register_buffer("means", prior.means)
-        self.register_buffer("inverses", torch.linalg.inv(prior.roots.double()).float())
-        self.register_buffer("shares", torch.where(own, shares[:, None], NEVER))
-
-    def forward(self, z: Tensor) -> Tensor:
-        standard = torch.einsum("kij,nkj->nki", self.inverses, z[:, None, :] - self.means)
-        return torch.logsumexp(self.shares - standard.square().sum(dim=2, keepdim=True) / 2, dim=1)
 
 
 @contextmanager

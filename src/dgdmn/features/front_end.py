@@ -23,6 +23,8 @@ RELU_COLUMNS = 64
 PROBES, PRINTS = 2, 8
 """Inputs and numbers of a fingerprint."""
 MAX_FEATURES = 100_000
+MAX_DECODED = 4_096
+"""Values of the largest input that a memory decodes."""
 MAX_SEED = 2**32 - 1
 
 
@@ -81,11 +83,38 @@ class FrontEnd:
     def apply(self, X: NDArray[Any]) -> NDArray[Any]:
         """Features, shape (n, n_features). Bytes of an image mean value / 255; in a table they are numbers."""
         seen = X.reshape(len(X), *(self.image_shape or self.shape))
-        return self._features(seen / 255 if seen.ndim > 2 and seen.dtype == np.uint8 else seen)
+        is_bytes = self.is_image and seen.dtype == np.uint8
+        return self._features(seen / 255 if is_bytes else seen)
 
     def apply_unclipped(self, X: NDArray[Any]) -> NDArray[Any]:
         """The same: nothing is ever clipped."""
         return self.apply(X)
+
+    def raw(self, X: NDArray[Any]) -> NDArray[np.float32] | None:
+        """Flat inputs where features cannot be inverted and a memory may learn to decode them."""
+        if not self.n_decoded:
+            return None
+        rows = X.reshape(len(X), -1)
+        return (rows / 255 if rows.dtype == np.uint8 and self.is_image else rows).astype(np.float32)
+
+    @property
+    def is_image(self) -> bool:
+        return len(self.image_shape or self.shape) > 1
+
+    @property
+    def n_decoded(self) -> int:
+        """Values of an input that a memory must learn to decode; 0 where that is exact, or impossible."""
+        size = math.prod(self.shape)
+        return 0 if self.inverse is not None or size > MAX_DECODED else size
+
+    @property
+    def inverse(self) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
+        """The map from features to flat inputs, where there is an exact one."""
+        found: Callable[[NDArray[Any]], NDArray[Any]] | None = getattr(
+            self._features, "invert", None
+        )
+        exact = self.n_features >= math.prod(self.shape)
+        return found if found is not None and exact else None
 
     def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Rows that a memory generated in the user's values, in the user's shape."""

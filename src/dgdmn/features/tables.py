@@ -115,6 +115,10 @@ class TableFeatures:
         z = self.scale.apply(X.reshape(len(X), -1).astype(np.float64))
         return np.concatenate([z, self._units(z, self.scale.varies)], axis=1)
 
+    def invert(self, features: Doubles) -> Doubles:
+        """The rows: their columns are the first features."""
+        return features[:, : len(self.scale.center)] * self.scale.spread + self.scale.center
+
 
 class PlainFeatures:
     """The values as they are; more than 1,024 are projected on 1,024 random directions."""
@@ -126,6 +130,10 @@ class PlainFeatures:
     def __call__(self, X: NDArray[Any]) -> Doubles:
         flat: Doubles = X.reshape(len(X), -1).astype(np.float64)
         return flat if self.n_columns <= MAX_COLUMNS else flat @ self._directions
+
+    def invert(self, features: Doubles) -> Doubles:
+        """The rows themselves, unless they were projected."""
+        return features
 
     @cached_property
     def _directions(self) -> Doubles:

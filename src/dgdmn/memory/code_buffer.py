@@ -10,7 +10,7 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.latent_prior import check_arrays
 from dgdmn.networks.protocols import LatentGenerator
-from dgdmn.storage import State, bytes_in, class_indices
+from dgdmn.storage import State, class_indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class CodeBuffer:
     """
 
     capacity: int
-    """Most codes kept; of more samples, a random part."""
+    """Maximum number of codes; of more samples, a random part is kept."""
     latent_dim: int
     codes: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.float16))
     """Shape (n, latent_dim), float16."""
@@ -43,9 +43,6 @@ class CodeBuffer:
         if len(batch) > self.capacity:
             batch = batch.subsample(self.capacity, rng.next())
         return replace(self, codes=generator.encode(batch.x)[0].half(), labels=batch.y)
-
-    def nbytes(self) -> int:
-        return bytes_in(self.state())
 
     def state(self) -> State:
         codes = self.codes if len(self) else self.codes.reshape(0, self.latent_dim)

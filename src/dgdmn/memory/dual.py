@@ -1,16 +1,25 @@
 """The dual memory of section 3.2: learn in the short term, sleep, remember in the long term."""
 
 import copy
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
 
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context, SleepEnded, SleepStarted
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.protocols import Array, GenerativeMemory, MemoryFactory
-from dgdmn.memory.recognition import Recognized, known_by, predict_by, recognize
-from dgdmn.memory.short_term import ShortTermMemory
-from dgdmn.memory.task_log import new_task_name
+from dgdmn.memory.protocols import Array, GenerativeMemory, JointlyScored, MemoryFactory
+from dgdmn.memory.recognition import (
+    Recognized,
+    known_by,
+    predict_by,
+    recognize,
+    recognize_jointly,
+)
+from dgdmn.memory.short_term import ShortTermMemory, TaskMemory
+from dgdmn.memory.task_log import TaskInfo, new_task_name
 from dgdmn.storage import State, typed, whole
 
 
@@ -38,6 +47,9 @@ class DualMemory:
 
         Without a name, the task is the one that the samples are recognized as, else a new one.
         """
+        if isinstance(self.ltm, JointlyScored):
+            self._learn_jointly(task, new, ctx)
+            return
         if task is None:
             known = self.ltm.tasks.keys() | self.stm.tasks().keys()
             task = self.task_of(new) or new_task_name(known)
@@ -45,6 +57,45 @@ class DualMemory:
         self.stm.learn(task, new, recalled, self.n_classes, ctx)
         if len(self.stm.awake) >= self.config.n_stm:
             self.sleep(ctx)
+
+    def _learn_jointly(self, task: str | None, new: Batch, ctx: Context) -> None:
+        """Learn with memories that share a pool. Without a name, a sample joins its class's newest component."""
+        parts: list[tuple[str | None, Batch]] = [(task, new)]
+        if task is None:
+            fresh = new_task_name(self.ltm.tasks.keys() | self.stm.tasks().keys())
+            awake_first = [*reversed([held.memory for held in self.stm.awake]), self.ltm]
+            parts = [*split_by_newest_task(new, awake_first, fresh)]
+        for name, part in parts:
+            assert name is not None
+            awake = self.stm.holding(name)
+            direct = task is None and awake is None and name in self.ltm.tasks
+            memory = self.stm.memory_for(name, self.n_classes, ctx.rng)
+            if direct:  # it joins a component of the long-term memory, no new one arises
+                memory = copy.copy(self.ltm)
+            assert isinstance(memory, JointlyScored)
+            assert isinstance(self.ltm, JointlyScored)
+            memory.pool = self.ltm.pool
+            others = [
+                one for one in self.memories() if one not in (awake, self.ltm if direct else None)
+            ]
+            memory.learn(part, {name: TaskInfo(1, part.classes())}, ctx, others=others)
+            if not direct:
+                self.stm.hold(name, memory)
+                self.ltm = copy.copy(self.ltm)
+            self._share(memory if direct else self.ltm, memory.pool)
+        if len(self.stm.awake) >= self.config.n_stm:
+            self.sleep(ctx)
+
+    def _share(self, ltm: GenerativeMemory, pool: Any) -> None:
+        """Give all memories the pool, and fit them into the budget."""
+        awake = [copy.copy(held.memory) for held in self.stm.awake]
+        for memory in (ltm, *awake):
+            memory.pool = pool  # type: ignore[attr-defined]
+        assert isinstance(ltm, JointlyScored)
+        ltm.fit_budget(awake)
+        pairs = zip(self.stm.awake, awake, strict=True)
+        self.ltm = ltm
+        self.stm.awake = tuple(TaskMemory(held.task, memory) for held, memory in pairs)
 
     def sleep(self, ctx: Context) -> None:
         tasks = tuple(held.task for held in self.stm.awake)
@@ -64,12 +115,16 @@ class DualMemory:
         if task is not None:
             return (self.stm.holding(task) or self.ltm).predict_proba(x)
         memories = self.memories()
+        if isinstance(self.ltm, JointlyScored):
+            return self.ltm.joint_proba(x, [one for one in memories if one is not self.ltm])
         if len(memories) == 1:
             return memories[0].predict_proba(x)
         return predict_by(x, memories, recognize(x, memories, self.config).chosen)
 
     def recognize(self, x: Array) -> Recognized:
         """Which of `memories` answers for each sample (appendix A)."""
+        if isinstance(self.ltm, JointlyScored):
+            return recognize_jointly(x, self.memories())
         return recognize(x, self.memories(), self.config)
 
     def task_of(self, new: Batch) -> str | None:
@@ -81,6 +136,26 @@ class DualMemory:
         """Memories with at least one task, the long-term memory last; only that one if none has any."""
         awake = [held.memory for held in self.stm.awake]
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
+
+    def mixtures(self) -> list[GenerativeMemory]:
+        """Copies of all memories, the long-term memory first; this dual memory holds them from now on."""
+        self.ltm = copy.copy(self.ltm)
+        self.stm.awake = tuple(
+            TaskMemory(task, copy.copy(memory)) for task, memory in self.stm.awake
+        )
+        return [self.ltm, *(held.memory for held in self.stm.awake)]
+
+    def replace_long_term(self, ltm: GenerativeMemory) -> None:
+        self.ltm = ltm
+
+    def refresh(self, n_classes: int, ctx: Context) -> None:
+        """After components were removed or added: drop empty task memories, share the pool, freeze again."""
+        self.stm.awake = tuple(held for held in self.stm.awake if held.memory.tasks)
+        self.ltm.consolidate([], ctx)
+        assert isinstance(self.ltm, JointlyScored)
+        for held in self.stm.awake:
+            held.memory.pool = self.ltm.pool  # type: ignore[attr-defined]
+        self.grow(n_classes)
 
     def nbytes(self) -> int:
         """Bytes just before a sleep: the long-term memory and n_STM task memories at capacity.
@@ -110,4 +185,19 @@ class DualMemory:
             raise ValueError(f"{len(state['stm'])} task memories; n_stm is {self.config.n_stm}")
         self.stm.load_state(state["stm"], self.n_classes)
         self.ltm.load_state(state["ltm"])
+        if isinstance(self.ltm, JointlyScored):
+            for held in self.stm.awake:
+                held.memory.pool = self.ltm.pool  # type: ignore[attr-defined]
         self.stm.largest_buffer = whole({"largest_buffer": 0, **state}, "largest_buffer")
+
+
+def split_by_newest_task(
+    new: Batch, memories: Sequence[GenerativeMemory], fresh: str
+) -> list[tuple[str, Batch]]:
+    """Samples by the task of their class's newest component; new classes together are the task `fresh`."""
+    names = dict.fromkeys(new.classes(), fresh)
+    for memory in reversed(memories):  # the first memory is the newest
+        assert isinstance(memory, JointlyScored)
+        names |= {label: task for label in names if (task := memory.newest_task(label))}
+    by_row = np.array([names[label] for label in new.y.tolist()])
+    return [(name, new[by_row == name]) for name in dict.fromkeys(names.values())]

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve
 
 Doubles = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -72,10 +72,8 @@ def moments_of(x: Doubles, group: Indices, k: int, *, diagonal: bool = False) ->
 
 def gram(x: Doubles) -> Doubles:
     """x'x, symmetric to the bit."""
-    if not len(x):
-        return np.zeros((x.shape[1], x.shape[1]))
-    upper: Doubles = blas.dsyrk(1.0, np.asfortranarray(x.T))
-    return np.triu(upper) + np.triu(upper, 1).T
+    product: Doubles = x.T @ x  # numpy computes one triangle and copies it
+    return product
 
 
 def shrink(covariance: Doubles, amount: float) -> Doubles:

@@ -26,8 +26,7 @@ from dgdmn.networks.train import map_batches
 from dgdmn.storage import State, bytes_in, map_arrays, to_numpy, whole
 from dgdmn.storage.checks import MAX_COUNT
 
-COUNTS = ("age", "n_seen", "n_classes", "outputs")
-"""Attributes saved as numbers."""
+COUNTS = ("age", "n_seen", "n_classes", "outputs")  # attributes saved as numbers
 POOLING_EXPONENT = 0.25
 """Exponent of the product of learner and prior, which are not independent (docs/decisions/deep.md)."""
 
@@ -59,25 +58,29 @@ class DeepGenerativeMemory:
         self.prior: LatentPrior | None = None
         self.codes: CodeBuffer | None = None
         if isinstance(self.generator, LatentGenerator):
-            latent_dim = self.generator.latent_dim
             if components := _prior_components(self.config, role):
-                self.prior = LatentPrior(components, latent_dim)
+                self.prior = LatentPrior(components, self.generator.latent_dim)
             if self.config.code_buffer and role == "stm":
                 capacity = max(1, self.config.n_max // self.config.n_stm)
-                self.codes = CodeBuffer(capacity, latent_dim)
+                self.codes = CodeBuffer(capacity, self.generator.latent_dim)
+
+    @property
+    def has_latents(self) -> bool:
+        """Whether the generator has a latent space."""
+        return isinstance(self.generator, LatentGenerator)
 
     def learn(
         self, new: Batch, tasks: Mapping[str, TaskInfo], ctx: Context, recalled: Batch | None = None
     ) -> None:
         """Learn new samples by deep generative replay (Algorithm 1)."""
-        batch = lesson = as_tensors(new, self.factory.device)
+        batch = samples = as_tensors(new, self.factory.device)
         if recalled is not None:
-            lesson = concat(batch, as_tensors(recalled, self.factory.device))
+            samples = concat(batch, as_tensors(recalled, self.factory.device))
         past = self.codes.decode(self._latent_generator) if self.codes else None
-        self._replay(lesson, tasks, ctx, past)
+        self._replay(samples, tasks, ctx, past)
         if self.codes is not None:
-            remembered = batch if past is None else concat(past, batch)
-            self.codes = self.codes.store(self._latent_generator, remembered, ctx.rng)
+            seen = batch if past is None else concat(past, batch)
+            self.codes = self.codes.store(self._latent_generator, seen, ctx.rng)
         self.n_seen += len(new)
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
@@ -116,8 +119,7 @@ class DeepGenerativeMemory:
             self.outputs = self.n_classes
         noisy = self.config.latent_noise > 0 and isinstance(self.generator, LatentGenerator)
         if noisy and isinstance(self.learner, CustomizableLearner):
-            prior = self.prior if resample else None
-            self._train_on_latents(self.learner, new, dreams, prior, ctx)
+            self._train_on_latents(self.learner, new, dreams, ctx, resample)
             return
         if self.config.reconstruct_inputs in ("new", "all"):
             new = Batch(self._reconstruct(new.x), new.y)  # 23
@@ -126,22 +128,17 @@ class DeepGenerativeMemory:
         self.learner.fit(concat(new, dreams), ctx.rng.next(), ctx.callback)  # 24-25
 
     def _train_on_latents(
-        self,
-        learner: CustomizableLearner,
-        new: Batch,
-        dreams: Batch,
-        prior: LatentPrior | None,
-        ctx: Context,
+        self, learner: CustomizableLearner, new: Batch, dreams: Batch, ctx: Context, resample: bool
     ) -> None:
-        """Train L on decoded draws from q(z | x), a new draw at each visit; with a prior, also new dreams.
+        """Train L on decoded draws from q(z | x), a new draw at each visit; resample dreams if there is a prior.
 
         The decoder's variation of a sample is what later dreams look like. It costs one decoding per visit.
         """
-        generator = self._latent_generator
+        generator, prior = self._latent_generator, self.prior if resample else None
         noise, clip = self.config.latent_noise, self.config.clip_probability
-        lesson = concat(new, dreams)
-        mean, deviation = generator.encode(lesson.x)
-        is_dream = torch.arange(len(lesson), device=mean.device) >= len(new)
+        samples = concat(new, dreams)
+        mean, deviation = generator.encode(samples.x)
+        is_dream = torch.arange(len(samples), device=mean.device) >= len(new)
 
         def loss(mean: Tensor, deviation: Tensor, y: Tensor, is_dream: Tensor, rng: Any) -> Tensor:
             draw = torch.randn(mean.shape, generator=rng).to(mean.device)
@@ -150,7 +147,7 @@ class DeepGenerativeMemory:
                 z[is_dream] = prior.sample_for(y[is_dream], rng)
             return cross_entropy(learner(generator.decode_mean(z), rng), y, clip)
 
-        data = (mean, deviation, lesson.y, is_dream)
+        data = (mean, deviation, samples.y, is_dream)
         learner.train_with(loss, data, ctx.rng.next(), ctx.callback)
 
     def grow(self, n_classes: int) -> None:
@@ -225,25 +222,26 @@ class DeepGenerativeMemory:
     def _recognition_loss(self, x: Tensor) -> Tensor:
         generator = self.generator
         if not isinstance(generator, Reconstructs):
-            raise UsageError(
-                f"generator {type(generator).__name__} cannot reconstruct, so tasks cannot be recognized; "
-                "pass the task's name"
-            )
+            problem = f"generator {type(generator).__name__} cannot reconstruct"
+            raise UsageError(f"{problem}, so tasks cannot be recognized; pass the task's name")
         loss = generator.reconstruction_loss(x)
         if self.prior and self.config.recognition == "density":
             z = self._latent_generator.encode(x)[0]
-            loss = loss - _entropy(x) - map_batches(self.prior.log_density, z)
+            entropy = -(torch.xlogy(x, x) + torch.xlogy(1 - x, 1 - x)).sum(
+                dim=1
+            )  # of Bernoulli pixels
+            loss = loss - entropy - map_batches(self.prior.log_density, z)
         return loss / x.sum(dim=1).clamp(min=1.0)
 
     def nbytes(self, *, at_capacity: bool = False) -> int:
         """Bytes of weights and prior; at capacity the prior has all its components."""
-        state = {key: value for key, value in self.state().items() if key != "codes"}
+        state = {**self.state(), "codes": None}
         if not at_capacity or self.prior is None:
             return bytes_in(state)
-        return bytes_in({**state, "prior": {}}) + self.prior.capacity_bytes(self.n_classes)
+        return bytes_in({**state, "prior": None}) + self.prior.capacity_bytes(self.n_classes)
 
     def buffer_bytes(self) -> int:
-        return self.codes.nbytes() if self.codes else 0
+        return bytes_in(self.codes.state()) if self.codes else 0
 
     def state(self) -> State:
         state = {
@@ -258,8 +256,7 @@ class DeepGenerativeMemory:
     def load_state(self, state: State) -> None:
         state = map_arrays(state, lambda array: copy_tensor(array, self.factory.device))
         n_classes = whole(state, "n_classes", self.n_classes, self.n_classes)
-        outputs = whole(state, "outputs", 1, n_classes)
-        age = whole(state, "age")
+        outputs, age = whole(state, "outputs", 1, n_classes), whole(state, "age")
         n_seen = whole(state, "n_seen", 0, age if self.config.age == "seen" else MAX_COUNT)
         if outputs != self.outputs:
             self.learner = self.factory.learner(self.role, outputs, SeedStream(0).next())
@@ -286,11 +283,6 @@ def _prior_components(config: Config, role: Role) -> int:
     if role == "ltm" or config.prior_components == 0:
         return config.prior_components
     return max(1, config.prior_components // 10) if config.recognition == "density" else 0
-
-
-def _entropy(x: Tensor) -> Tensor:
-    """H(x) of pixels as Bernoulli means, in nats, shape (n,)."""
-    return -(torch.xlogy(x, x) + torch.xlogy(1 - x, 1 - x)).sum(dim=1)
 
 
 def combine_with_prior(answers: Tensor, log_likelihood: Tensor) -> Tensor:

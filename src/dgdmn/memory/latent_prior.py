@@ -10,17 +10,11 @@ from torch import Tensor
 
 from dgdmn.storage import State, class_indices
 
-KMEANS_ROUNDS = 15
-"""Rounds of k-means; the assignment hardly changes after these."""
-MIN_SAMPLES_PER_COMPONENT = 20
-"""Fewer samples do not determine a covariance."""
-MIN_VARIANCE = 1e-4
-"""Added to every covariance, so that it has a Cholesky factor."""
-MIN_ROOT = 1e-12
-"""Smallest diagonal value of a Cholesky factor that is loaded; a fitted one is far larger."""
-_RIGHT = {"labels": "sorted", "weights": "in (0, 1]", "roots": "Cholesky factors"}
-ROWS_PER_BLOCK = 64
-"""Latents scored at once; this many fit into a cache."""
+KMEANS_ROUNDS = 15  # the assignment hardly changes after these
+MIN_SAMPLES_PER_COMPONENT = 20  # fewer do not determine a covariance
+MIN_VARIANCE = 1e-4  # added to every covariance, so that it has a Cholesky factor
+MIN_ROOT = 1e-12  # smallest diagonal value of a loaded Cholesky factor; a fitted one is far larger
+ROWS_PER_BLOCK = 64  # latents scored at once; this many fit into a cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +49,8 @@ class LatentPrior:
     def fit(self, mean: Tensor, deviation: Tensor, y: Tensor, rng: torch.Generator) -> Self:
         """A prior of samples of these classes with posteriors N(mean, deviation²)."""
         classes = y.unique(sorted=True).tolist()
-        most = max(1, self.budget // len(classes))
-        parts = [_mixture(mean[y == label], deviation[y == label], most, rng) for label in classes]
+        k_max = max(1, self.budget // len(classes))
+        parts = [_mixture(mean[y == label], deviation[y == label], k_max, rng) for label in classes]
         counts = torch.tensor([len(part[0]) for part in parts], device=y.device)
         labels = torch.tensor(classes, device=y.device).repeat_interleave(counts)
         weights, means, roots = (torch.cat(column) for column in zip(*parts, strict=True))
@@ -88,7 +82,7 @@ class LatentPrior:
         return self._component_scores(z).logsumexp(dim=0) - math.log(len(self.labels.unique()))
 
     def log_likelihood(self, z: Tensor, n_classes: int) -> Tensor:
-        """log p(z | y) of each class y, shape (n, n_classes); −∞ for a class it never met."""
+        """log p(z | y) of each class y, shape (n, n_classes); −∞ for a class it never learned."""
         each = self._component_scores(z)
         by_class = each.new_full((n_classes, len(z)), -torch.inf)
         for label in self.labels.unique():
@@ -121,15 +115,13 @@ class LatentPrior:
         n, d = len(class_indices(state["labels"], n_classes)), self.latent_dim
         shapes = {"labels": (n,), "weights": (n,), "means": (n, d), "roots": (n, d, d)}
         prior = replace(self, **check_arrays(self, state, shapes))
-        roots = prior.roots
-        wrong = {
-            "labels": prior.labels.diff() < 0,
-            "weights": (prior.weights <= 0) | (prior.weights > 1),
-            "roots": (roots.diagonal(dim1=1, dim2=2) < MIN_ROOT) | (roots.triu(1) != 0).any(),
-        }
-        for name, found in wrong.items():
-            if found.any():
-                raise ValueError(f"{name} of the latent prior are not {_RIGHT[name]}")
+        weights, roots = prior.weights, prior.roots
+        if (prior.labels.diff() < 0).any():
+            raise ValueError("labels of the latent prior are not sorted")
+        if ((weights <= 0) | (weights > 1)).any():
+            raise ValueError("weights of the latent prior are not in (0, 1]")
+        if (roots.diagonal(dim1=1, dim2=2) < MIN_ROOT).any() or (roots.triu(1) != 0).any():
+            raise ValueError("roots of the latent prior are not Cholesky factors")
         return prior
 
 
@@ -154,14 +146,14 @@ def _apportion(n: int, weights: Tensor, rng: torch.Generator) -> Tensor:
 
 
 def _mixture(
-    mean: Tensor, deviation: Tensor, most: int, rng: torch.Generator
+    mean: Tensor, deviation: Tensor, k_max: int, rng: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights, means and Cholesky factors of at most `most` components.
+    """Weights, means and Cholesky factors of at most `k_max` components.
 
     A covariance is that of the posterior means plus the mean posterior variance, shrunk towards the class's
     covariance as if d more samples had that one.
     """
-    k = max(1, min(most, len(mean) // MIN_SAMPLES_PER_COMPONENT))
+    k = max(1, min(k_max, len(mean) // MIN_SAMPLES_PER_COMPONENT))
     members = F.one_hot(kmeans(mean, k, rng), k).float().T
     members = members[members.sum(dim=1) > 0]
     count, d = members.sum(dim=1), mean.shape[1]

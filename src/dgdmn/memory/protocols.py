@@ -66,6 +66,41 @@ class GenerativeMemory(Protocol):
         """Load what `state` returned."""
 
 
+@runtime_checkable
+class JointlyScored(Protocol):
+    """A memory whose answers can be combined with those of others of its kind into one posterior.
+
+    The memories of one dual memory share a pool of statistics. The long-term memory owns it; a task memory
+    gets it before it learns or answers and hands it back.
+    """
+
+    pool: Any
+    """What they share: a value that is replaced, never modified."""
+
+    def learn(
+        self,
+        new: Batch,
+        tasks: Mapping[str, TaskInfo],
+        ctx: Context,
+        recalled: Batch | None = None,
+        *,
+        others: Sequence[Any] = (),
+    ) -> None:
+        """Learn new samples of one task beside what the other memories know."""
+
+    def joint_scores(self, x: Array, others: Sequence[Any]) -> tuple[Array, Array, Array]:
+        """log p(x, component) up to a common term, (n, components); each one's class, and its memory's index."""
+
+    def joint_proba(self, x: Array, others: Sequence[Any]) -> Array:
+        """Class probabilities by the components of all these memories."""
+
+    def newest_task(self, label: int) -> str | None:
+        """The task of the newest component of a class."""
+
+    def fit_budget(self, awake: Sequence[Any]) -> None:
+        """Shrink what is kept until everything fits the budget."""
+
+
 MemoryFactory = Callable[[Role, int, SeedStream], GenerativeMemory]
 """Makes an untrained memory of a role for a number of classes."""
 OwnMemory = Callable[[tuple[int, ...], int, Role, SeedStream], GenerativeMemory]

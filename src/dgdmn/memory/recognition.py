@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
-from dgdmn.memory.protocols import Array, GenerativeMemory
+from dgdmn.memory.protocols import Array, GenerativeMemory, JointlyScored
 
 Memories = Sequence[GenerativeMemory]
 
@@ -58,3 +58,16 @@ def known_by(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory |
     able = [memory for memory in memories if memory.tasks.with_classes(new.classes()) is not None]
     losses = [float(memory.recognition_loss(new.x).mean()) for memory in able]
     return able[losses.index(min(losses))] if losses and min(losses) < gamma else None
+
+
+def recognize_jointly(x: Array, memories: Memories) -> Recognized:
+    """The memory of the winning component. Every sample is judged alone; losses are minus log scores."""
+    first = memories[-1]
+    assert isinstance(first, JointlyScored)
+    scores, _, owner = first.joint_scores(x, memories[:-1])
+    order = [len(memories) - 1, *range(len(memories) - 1)]  # `joint_scores` counts `first` as 0
+    losses = np.full((len(x), len(memories)), np.inf)
+    for index, memory in enumerate(order):
+        if (owner == index).any():
+            losses[:, memory] = -np.logaddexp.reduce(scores[:, owner == index], axis=1)
+    return Recognized(losses, losses.argmin(axis=1), np.ones(len(x), dtype=bool))

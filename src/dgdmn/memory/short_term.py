@@ -35,11 +35,18 @@ class ShortTermMemory:
         self, task: str, new: Batch, recalled: Batch | None, n_classes: int, ctx: Context
     ) -> None:
         """Learn a task in the task memory that holds it, else in a fresh one (`GenerativeMemory.learn`)."""
-        held = {one.task: one.memory for one in self.awake}
-        known = held.get(task)
-        memory = copy.copy(known) if known else self._make_memory("stm", n_classes, ctx.rng)
+        memory = self.memory_for(task, n_classes, ctx.rng)
         memory.learn(new, {task: TaskInfo(1, new.classes())}, ctx, recalled)
-        held[task] = memory
+        self.hold(task, memory)
+
+    def memory_for(self, task: str, n_classes: int, rng: SeedStream) -> GenerativeMemory:
+        """A copy of the task memory that holds a task, else a fresh one."""
+        known = self.holding(task)
+        return copy.copy(known) if known else self._make_memory("stm", n_classes, rng)
+
+    def hold(self, task: str, memory: GenerativeMemory) -> None:
+        """Keep this task memory, in place of an older one of the task."""
+        held = {**{one.task: one.memory for one in self.awake}, task: memory}
         self.awake = tuple(TaskMemory(*one) for one in held.items())
         self.largest_buffer = max(self.largest_buffer, memory.buffer_bytes())
 

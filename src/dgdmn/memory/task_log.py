@@ -4,8 +4,9 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Self
 
+from dgdmn.core.errors import UsageError
 from dgdmn.storage import class_indices, typed, whole
-from dgdmn.storage.checks import MAX_COUNT
+from dgdmn.storage.checks import MAX_COUNT, MAX_TASKS
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class TaskLog(dict[str, TaskInfo]):
         for task, new in met.items():
             old = tasks.pop(task, TaskInfo(0, frozenset()))  # the task met last comes last
             tasks[task] = TaskInfo(old.times + new.times, old.classes | new.classes)
+        if len(tasks) > MAX_TASKS:
+            raise UsageError(f"a memory records at most {MAX_TASKS:,} tasks; reuse a task's name")
         return tasks
 
     def with_classes(self, classes: frozenset[int]) -> str | None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback
-from dgdmn.networks.layers import Dropout, ToImage, convolution, dense, image_shape
+from dgdmn.networks.layers import Dropout, ToImage, dense, image_shape, make_layer, mlp
 from dgdmn.networks.train import Schedule, TrainableNetwork, map_batches
 
 
@@ -36,10 +36,9 @@ class Classifier(TrainableNetwork):
         self.clip_probability = clip_probability
         drop = [Dropout(dropout)] if dropout else []
         layers, width = _convolutional(shape, convolutions, drop, rng)
-        for n_in, n_out in itertools.pairwise((width, *hidden)):
-            layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True), *drop]
-        self.body = nn.Sequential(*layers)
-        self.head = dense(hidden[-1] if hidden else width, n_classes, rng)
+        widths = (width, *hidden)
+        self.body = nn.Sequential(*layers, *mlp(widths, rng, drop))
+        self.head = dense(widths[-1], n_classes, rng)
 
     def forward(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
         """Logits, shape (n, n_classes); with a random generator hidden units are dropped."""
@@ -98,7 +97,8 @@ def _convolutional(
     height, width, channels = image_shape(shape)
     layers: list[nn.Module] = [ToImage(height, width, channels)]
     for n_in, n_out in itertools.pairwise((channels, *kernels)):
-        layers += [convolution(n_in, n_out, 3, rng), nn.ReLU(inplace=True), nn.MaxPool2d(2), *drop]
+        layer = make_layer(nn.Conv2d, rng, n_in, n_out, 3)
+        layers += [layer, nn.ReLU(inplace=True), nn.MaxPool2d(2), *drop]
         height, width = (height - 2) // 2, (width - 2) // 2
     if min(height, width) < 1:
         n = len(kernels)

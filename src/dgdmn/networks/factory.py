@@ -44,10 +44,10 @@ class NetworkFactory:
         role: Role,
         n_classes: int,
         rng: torch.Generator,
-        *,
-        epochs: int | None = None,
+        epochs: int = 0,
         dropout: float = 0.0,
     ) -> Learner:
+        """L for either memory, or for an algorithm without memories; `epochs` replaces the option."""
         if self.own_learner is not None:
             return self.own_learner(self.shape, n_classes, role, rng)
         network = Classifier(

@@ -1,7 +1,7 @@
 """The Fisher information of a learner: how much each weight matters."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -37,8 +37,8 @@ def diagonal_fisher(learner: CustomizableLearner, x: Tensor) -> list[Tensor]:
     return [torch.stack(sums).sum(dim=0) / len(x) for sums in zip(*parts, strict=True)]
 
 
-def pad_to(values: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Tensor]:
-    """Copy each value into the first corner of its target, which may be larger: the output layer grows."""
+def pad_to(values: Iterable[Tensor], targets: Iterable[Tensor]) -> list[Tensor]:
+    """Copies of the targets, with each value in the first corner of its own: the output layer grows."""
     grown = [target.detach().clone() for target in targets]
     for value, target in zip(values, grown, strict=True):
         target[tuple(slice(n) for n in value.shape)] = value

@@ -1,6 +1,7 @@
 """Layers as in Keras of 2017: Glorot-uniform weights and zero biases from a given generator."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -16,19 +17,17 @@ Network = TypeVar("Network", bound=nn.Module)
 
 def dense(n_in: int, n_out: int, rng: torch.Generator) -> nn.Linear:
     """A fully connected layer."""
-    return _glorot(nn.Linear(n_in, n_out, device="meta"), rng)
+    return make_layer(nn.Linear, rng, n_in, n_out)
 
 
-def convolution(
-    n_in: int, n_out: int, size: int, rng: torch.Generator, *, stride: int = 1, padding: int = 0
-) -> nn.Conv2d:
-    """A convolution; without padding by default (Keras's "valid")."""
-    return _glorot(nn.Conv2d(n_in, n_out, size, stride=stride, padding=padding, device="meta"), rng)
-
-
-def upconvolution(n_in: int, n_out: int, rng: torch.Generator) -> nn.ConvTranspose2d:
-    """A transposed 4 × 4 convolution that doubles height and width."""
-    return _glorot(nn.ConvTranspose2d(n_in, n_out, 4, stride=2, padding=1, device="meta"), rng)
+def mlp(
+    widths: tuple[int, ...], rng: torch.Generator, drop: Sequence[nn.Module] = ()
+) -> list[nn.Module]:
+    """Fully connected layers between these widths, each with a ReLU and perhaps dropout."""
+    layers: list[nn.Module] = []
+    for n_in, n_out in itertools.pairwise(widths):
+        layers += [dense(n_in, n_out, rng), nn.ReLU(inplace=True), *drop]
+    return layers
 
 
 class Dropout(nn.Module):
@@ -80,9 +79,8 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
         return height, width, channels
     side = round(shape[0] ** 0.5)
     if side * side != shape[0]:
-        raise UsageError(
-            f"{shape[0]} features are not a square image; convolutions need arrays of shape (n, h, w)"
-        )
+        problem = f"{shape[0]} features are not a square image"
+        raise UsageError(f"{problem}; convolutions need arrays of shape (n, h, w)")
     return side, side, 1
 
 
@@ -107,7 +105,9 @@ def to_device(network: Network, device: str) -> Network:
 _meta_weights: ContextVar[bool] = ContextVar("meta_weights", default=False)
 
 
-def _glorot(layer: Layer, rng: torch.Generator) -> Layer:
+def make_layer(kind: Callable[..., Layer], rng: torch.Generator, *sizes: int) -> Layer:
+    """A layer of this kind and these sizes, with random weights unless they are still to be loaded."""
+    layer = kind(*sizes, device="meta")
     if _meta_weights.get():
         return layer
     layer.to_empty(device="cpu")

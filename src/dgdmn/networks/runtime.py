@@ -21,31 +21,22 @@ np.finfo(np.float32), np.finfo(np.float64)
 
 @contextmanager
 def use_threads(n: int | None) -> Iterator[None]:
-    """Set torch threads and flush denormals inside this block."""
-    if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
-        raise UsageError(f"threads is {n!r}; it must be a whole number of at least 1")
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(int(n or default_threads()))
-        with flush_denormals():
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def flush_denormals() -> Iterator[None]:
-    """Treat numbers below 1e-38 as zero inside this block, where the processor can.
+    """Set torch threads inside this block, and treat numbers below 1e-38 as zero.
 
     Squares of small gradients decay to denormals, which can be a hundred times as slow. No weight changes:
-    RMSProp adds ε to their root (docs/decisions/speed.md).
+    RMSProp adds ε to their root (docs/decisions/speed.md). A processor that cannot flush ignores this.
     """
-    before = denormals_are_flushed()
-    torch.set_flush_denormal(True)
+    is_number = isinstance(n, Integral) and not isinstance(n, bool)
+    if n is not None and not (is_number and 1 <= n <= 1024):  # libgomp ends a process with too many
+        raise UsageError(f"threads is {n!r}; it must be a whole number in [1, 1024]")
+    threads, flushed = torch.get_num_threads(), denormals_are_flushed()
     try:
+        torch.set_num_threads(int(n or default_threads()))
+        torch.set_flush_denormal(True)
         yield
     finally:
-        torch.set_flush_denormal(before)
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(flushed)
 
 
 def denormals_are_flushed() -> bool:

@@ -21,10 +21,9 @@ Step = Callable[[RMSProp, Gradients], None]
 """Updates the parameters from their gradients; an algorithm may pass its own."""
 
 OPTIMIZER_SETTINGS = ("learning_rate", "rho", "epsilon", "momentum", "clip_norm", "clip_value")
-WARM_UP = 0.1
-"""Share of a one-cycle training in which the step size rises linearly; then it falls along a cosine."""
-FINAL_RATE = 0.001
-"""Step size at the end of a one-cycle training, as a share of the peak."""
+# A one-cycle training: the step size rises linearly to its peak, then falls along a cosine.
+WARM_UP = 0.1  # share of the training in which it rises
+FINAL_RATE = 0.001  # step size at the end, as a share of the peak
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,8 @@ class Schedule:
     momentum: float = 0.0
     clip_norm: float = 0.0
     clip_value: float = 0.0
-    min_steps: int = 0
-    """Least number of steps; small data gets more epochs."""
-    one_cycle: bool = False
-    """Whether the step size rises and falls once per training (Smith 2018), which allows a larger one."""
+    min_steps: int = 0  # small data gets more epochs
+    one_cycle: bool = False  # whether the step size rises and falls once (Smith 2018)
 
     def epochs_for(self, n: int) -> int:
         return max(self.epochs, math.ceil(self.min_steps / self._steps(n)))
@@ -68,8 +65,7 @@ class TrainingState:
     network: nn.Module
     optimizer: RMSProp
     generator: torch.Generator
-    accumulators: Sequence[Tensor] = ()
-    """Tensors that an algorithm's own step adds to in place."""
+    accumulators: Sequence[Tensor] = ()  # an algorithm's own step adds to them in place
 
     def state(self) -> list[Tensor]:
         """Copies of the weights, the optimizer's averages, the accumulators and the random state."""
@@ -150,10 +146,8 @@ class TrainableNetwork(nn.Module):
                 losses.append(value.detach() * len(rows))
             mean = float(torch.stack(losses).sum()) / n
             if not math.isfinite(mean):
-                raise DgdmnError(
-                    f"the {self.kind}'s loss is {mean} after epoch {epoch}; "
-                    "lower learning_rate or clip gradients"
-                )
+                problem = f"the {self.kind}'s loss is {mean} after epoch {epoch}"
+                raise DgdmnError(f"{problem}; lower learning_rate or clip gradients")
             callback(EpochDone(self.kind, epoch, epochs, n, mean))
             if hook:
                 hook.epoch_done(training, epoch, epochs)

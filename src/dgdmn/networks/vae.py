@@ -9,12 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgdmn.core.events import Callback
-from dgdmn.networks import layers
-from dgdmn.networks.layers import convolution, dense, image_shape, upconvolution
+from dgdmn.networks.layers import ToFeatures, ToImage, ToRows, dense, image_shape, make_layer, mlp
 from dgdmn.networks.train import Schedule, TrainableNetwork, map_batches
 
-MAX_LOG_VARIANCE = 20.0
-"""Largest log-variance of a latent: far above any learned value, far below overflow."""
+MAX_LOG_VARIANCE = 20.0  # of a latent: far above any learned value, far below overflow
 
 
 class VAE(TrainableNetwork):
@@ -40,8 +38,8 @@ class VAE(TrainableNetwork):
         self.latent_dim, self.beta = latent_dim, beta
         into, out_of, width = _convolutional(shape, convolutions, rng)
         down, up = (width, *hidden), (latent_dim, *hidden[::-1])
-        self.encoder = nn.Sequential(*into, *_mlp(down, rng), dense(down[-1], 2 * latent_dim, rng))
-        self.decoder = nn.Sequential(*_mlp(up, rng), dense(up[-1], width, rng), *out_of)
+        self.encoder = nn.Sequential(*into, *mlp(down, rng), dense(down[-1], 2 * latent_dim, rng))
+        self.decoder = nn.Sequential(*mlp(up, rng), dense(up[-1], width, rng), *out_of)
 
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of q(z | x), each (n, latent_dim)."""
@@ -91,13 +89,6 @@ class VAE(TrainableNetwork):
         return map_batches(loss, x)
 
 
-def _mlp(widths: tuple[int, ...], rng: torch.Generator) -> list[nn.Module]:
-    hidden: list[nn.Module] = []
-    for n_in, n_out in itertools.pairwise(widths):
-        hidden += [dense(n_in, n_out, rng), nn.ReLU(inplace=True)]
-    return hidden
-
-
 def _convolutional(
     shape: tuple[int, ...], kernels: tuple[int, ...], rng: torch.Generator
 ) -> tuple[list[nn.Module], list[nn.Module], int]:
@@ -108,11 +99,13 @@ def _convolutional(
     scale = 2 ** len(kernels)
     small = (-(-height // scale), -(-width // scale))
     pad = nn.ZeroPad2d((0, small[1] * scale - width, 0, small[0] * scale - height))
-    into: list[nn.Module] = [layers.ToImage(height, width, channels), pad]
-    out_of: list[nn.Module] = [nn.ReLU(inplace=True), layers.ToFeatures(kernels[-1], *small)]
+    into: list[nn.Module] = [ToImage(height, width, channels), pad]
+    out_of: list[nn.Module] = [nn.ReLU(inplace=True), ToFeatures(kernels[-1], *small)]
+    halve = (4, 2, 1)  # kernel size, stride and padding of a layer that halves or doubles an image
     for n_in, n_out in itertools.pairwise((channels, *kernels)):
-        into += [convolution(n_in, n_out, 4, rng, stride=2, padding=1), nn.ReLU(inplace=True)]
+        into += [make_layer(nn.Conv2d, rng, n_in, n_out, *halve), nn.ReLU(inplace=True)]
     for n_in, n_out in itertools.pairwise((*kernels[::-1], channels)):
-        out_of += [upconvolution(n_in, n_out, rng), nn.ReLU(inplace=True)]
-    out_of[-1] = layers.ToRows(height, width)
+        layer = make_layer(nn.ConvTranspose2d, rng, n_in, n_out, *halve)
+        out_of += [layer, nn.ReLU(inplace=True)]
+    out_of[-1] = ToRows(height, width)
     return [*into, nn.Flatten()], out_of, kernels[-1] * math.prod(small)

@@ -1,9 +1,13 @@
-"""Read the arrays of a run: dreams, reconstructions, latents, resilience. A damaged file becomes a note."""
+"""Read the arrays of a run: dreams, reconstructions, latents, resilience. A damaged file becomes a note.
 
+Small files may unpack to large arrays. So a reader keeps only what a report shows, the dreams of a run have
+a limit in total, and a report holds those of one run at a time.
+"""
+
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,11 +26,16 @@ Arrays = dict[str, Array]
 Read = tuple[T | None, list[str]]  # what a file holds, and a note if it could not be read
 
 LIMIT = MAX_BYTES  # largest number of bytes of an artifact, packed or unpacked
+MAX_DREAM_BYTES = 128_000_000  # of all dreams of a run, unpacked
 LARGEST_LATENT = 1e6  # t-SNE squares latents in single precision
 MAX_ROWS, MAX_LATENTS = 100_000, 4_096  # rows of an array, and latents of a sample
 MAX_POINTS = 500  # samples on a t-SNE map; its time grows faster than their number
+MAX_PAIRS = 20  # samples shown beside their reconstructions
+# Accuracies by the name of their strengths. The paper does not clip its noise, so clipped curves are left out.
+CURVES = {"noise": "noise_accuracy_unclipped", "occlusion": "occlusion_accuracy"}
 
 _NO_IMAGES = np.zeros((0, 1, 1), np.uint8)
+_MAPS: dict[str, NDArray[np.float64]] = {}  # t-SNE maps: a page that follows a run needs them often
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,57 +49,60 @@ class Dreams:
 
 
 @dataclass(frozen=True, eq=False)
-class Latents:
-    """Test samples in latent space, (n, d), and their labels."""
-
-    z: NDArray[np.float64]
-    y: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Resilience:
     """Accuracy on corrupted test samples."""
 
-    noise: tuple[float, ...]  # standard deviations of noise that is not clipped
-    noise_accuracy: tuple[float, ...]
-    occlusion: tuple[float, ...]
-    occlusion_accuracy: tuple[float, ...]
-    corrupted: Array  # images, clipped for display; may be empty
-    restored: Array  # their reconstructions
+    curves: dict[str, tuple[list[float], list[float]]]  # strengths and accuracies, as in CURVES
+    images: tuple[Array, Array] | None  # corrupted samples, clipped, and their reconstructions
 
 
 def read_dreams(run: Run) -> tuple[list[Dreams], list[str]]:
     """The dreams after each sleep, and a note for each file that could not be read."""
-    steps = [name.removeprefix("dreams-") for name in run.artifacts if name.startswith("dreams-")]
-    found, notes = [], list[str]()
-    for step in sorted(filter(str.isdecimal, steps), key=int):
-        dreams, note = _read(run, f"dreams-{step}", partial(_dreams, run, int(step)))
-        found += [dreams] if dreams else []
-        notes += note
+    names = [name.removeprefix("dreams-") for name in run.artifacts if name.startswith("dreams-")]
+    found, notes, left = list[Dreams](), list[str](), MAX_DREAM_BYTES
+
+    def parse(arrays: Arrays) -> Dreams:
+        nonlocal left
+        left -= sum(array.nbytes for array in arrays.values())
+        if left < 0:
+            most = f"the dreams of a run may have {MAX_DREAM_BYTES:,} bytes"
+            raise DgdmnError(f"{most} in total; these and later ones are not shown")
+        x, task, n = _images(arrays["x"]), arrays["task"], len(run.tasks)
+        labels, judged = arrays["labels"], arrays["judged"]
+        if task.ndim != 1 or (len(x) and len(task) != len(x)):
+            raise ValueError("images and tasks differ in number")
+        if labels.shape != judged.shape or labels.ndim != 1:
+            raise ValueError("given and judged labels differ in number")
+        tasks = np.where(np.isin(task, np.arange(n)), task, n).astype(int)
+        return Dreams(
+            int(step), x, tasks, float(np.mean(labels == judged)) if len(labels) else math.nan
+        )
+
+    for step in sorted(filter(str.isdecimal, names), key=int):
+        if left >= 0:
+            dreams, note = _read(run, f"dreams-{step}", parse)
+            found += [dreams] if dreams else []
+            notes += note
     return found, notes
 
 
 def read_reconstructions(run: Run) -> Read[tuple[Array, Array]]:
     """Test images and their reconstructions."""
-
-    def parse(arrays: Arrays) -> tuple[Array, Array] | None:
-        x, reconstructed = _images(arrays["x"]), _images(arrays["reconstructed"])
-        if x.shape != reconstructed.shape:
-            raise ValueError("samples and reconstructions differ in shape")
-        return (x, reconstructed) if len(x) else None
-
-    return _read(run, "reconstructions", parse)
+    return _read(run, "reconstructions", lambda arrays: _pair(arrays["x"], arrays["reconstructed"]))
 
 
-def read_latents(run: Run) -> Read[Latents]:
-    """Test samples in latent space."""
+def read_latents(run: Run) -> Read[tuple[NDArray[np.float64], list[str]]]:
+    """At most MAX_POINTS test samples in latent space, (n, d), and their labels."""
 
-    def parse(arrays: Arrays) -> Latents:
-        z, y = np.asarray(arrays["z"], dtype=np.float64), arrays["y"]
-        good = z.ndim == 2 and 0 not in z.shape and z.shape[1] <= MAX_LATENTS
-        if not good or y.shape != (len(z),) or not (abs(z) < LARGEST_LATENT).all():
-            raise ValueError("latents are not one finite row for each label")
-        return Latents(z, tuple(str(label) for label in y.tolist()))
+    def parse(arrays: Arrays) -> tuple[NDArray[np.float64], list[str]]:
+        z, y = arrays["z"], arrays["y"]
+        if z.ndim != 2 or 0 in z.shape or z.shape[1] > MAX_LATENTS or y.shape != (len(z),):
+            raise ValueError("latents are not one row for each label")
+        chosen = choose_evenly(len(z), MAX_POINTS)
+        z = z[chosen].astype(np.float64)
+        if not (abs(z) < LARGEST_LATENT).all():
+            raise ValueError("latents are not finite")
+        return z, [str(label) for label in y[chosen].tolist()]
 
     return _read(run, "latents", parse)
 
@@ -99,14 +111,17 @@ def read_resilience(run: Run) -> Read[Resilience]:
     """Accuracy under noise and occlusion."""
 
     def parse(arrays: Arrays) -> Resilience:
-        # The paper does not clip its noise; clipped curves could not be compared with it.
-        noise = _curve(arrays, "noise", "noise_accuracy_unclipped")
-        occlusion = _curve(arrays, "occlusion", "occlusion_accuracy")
-        images = [_images(arrays.get(name, _NO_IMAGES)) for name in ("corrupted", "restored")]
-        same = images[0].shape == images[1].shape
-        return Resilience(*noise, *occlusion, *(images if same else [_NO_IMAGES, _NO_IMAGES]))
+        known = {x: y for x, y in CURVES.items() if {x, y} <= arrays.keys()}
+        images = [arrays.get(name, _NO_IMAGES) for name in ("corrupted", "restored")]
+        curves = {x: _curve(x, arrays[x], arrays[y]) for x, y in known.items()}
+        return Resilience(curves, _pair(*images))
 
     return _read(run, "resilience", parse)
+
+
+def choose_evenly(n: int, most: int) -> list[int]:
+    """At most `most` of the numbers below n, evenly spaced, with the first and the last."""
+    return sorted({int(i) for i in np.linspace(0, n - 1, min(n, most)).round()})
 
 
 def dream_quality(run: Run, dreams: Sequence[Dreams]) -> dict[int, tuple[float, float]]:
@@ -131,28 +146,24 @@ def class_balance(counts: Sequence[int]) -> float:
     return max(0.0, -sum(share * math.log(share) for share in shares)) / math.log(len(counts))
 
 
-def embed(latents: Latents) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """t-SNE with a fixed seed: points (n, 2) and labels of at most MAX_POINTS samples."""
-    n = len(latents.z)
-    chosen = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
-    rows = np.ascontiguousarray(latents.z[chosen])
-    points = np.frombuffer(_tsne(rows.tobytes(), rows.shape), dtype=np.float64).reshape(-1, 2)
-    return points, tuple(latents.y[i] for i in chosen)
+def embed(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A t-SNE map (n, 2) of latents (n, d), with a fixed seed."""
+    key = hashlib.sha256(f"{z.shape}".encode() + z.tobytes()).hexdigest()
+    if key not in _MAPS:
+        _MAPS[key] = _tsne(z)
+    return _MAPS[key]
 
 
-@lru_cache(maxsize=64)
-def _tsne(content: bytes, shape: tuple[int, int]) -> bytes:
-    # Cached: a page that follows a run needs the same map many times.
-    z = np.frombuffer(content, dtype=np.float64).reshape(shape)
+def _tsne(z: NDArray[np.float64]) -> NDArray[np.float64]:
     if len(z) < 5 or not np.ptp(z, axis=0).any():  # too few points for neighbors
-        return np.column_stack([z[:, :2], np.zeros((len(z), 2))])[:, :2].tobytes()
+        return np.column_stack([z[:, :2], np.zeros((len(z), 2))])[:, :2]
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    start, perplexity = "pca" if shape[1] > 1 else "random", min(30.0, (len(z) - 1) / 3)
+    start, perplexity = "pca" if z.shape[1] > 1 else "random", min(30.0, (len(z) - 1) / 3)
     tsne = TSNE(init=start, perplexity=perplexity, max_iter=300, random_state=0)
     with threadpool_limits(1):  # threads add in any order, and rounding errors grow
-        return np.asarray(tsne.fit_transform(z), dtype=np.float64).tobytes()
+        return np.asarray(tsne.fit_transform(z), dtype=np.float64)
 
 
 def newest_dreams(directory: Path) -> Path | None:
@@ -169,7 +180,7 @@ def dreams_png(path: Path) -> bytes | None:
         x, y = _images(arrays["x"]), arrays["y"]
         if not len(x) or y.shape != (len(x),):
             return None
-        chosen = np.argsort(y, kind="stable")[np.unique(np.linspace(0, len(x) - 1, 64).astype(int))]
+        chosen = np.argsort(y, kind="stable")[choose_evenly(len(x), 64)]
         rows = [x[chosen[i : i + 16]] for i in range(0, len(chosen), 16)]
         return grid_png(rows, min(16, len(chosen)))
     except Exception:  # a file may contain anything
@@ -194,18 +205,6 @@ def _read(run: Run, name: str, parse: Callable[[Arrays], T | None]) -> Read[T]:
         return None, [f"{path.name} could not be used: {reason.partition(chr(10))[0]}"]
 
 
-def _dreams(run: Run, step: int, arrays: Arrays) -> Dreams:
-    x, task = _images(arrays["x"]), np.asarray(arrays["task"])
-    if task.ndim != 1 or (len(x) and len(task) != len(x)):
-        raise ValueError("images and tasks differ in number")
-    n = len(run.tasks)
-    tasks = np.where(np.isin(task, np.arange(n)), task, n).astype(int)
-    labels, judged = arrays["labels"], arrays["judged"]
-    if labels.shape != judged.shape or labels.ndim != 1:
-        raise ValueError("given and judged labels differ in number")
-    return Dreams(step, x, tasks, float(np.mean(labels == judged)) if len(labels) else math.nan)
-
-
 def _images(x: Array) -> Array:
     shape = x.shape[1:]
     flat = len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3))
@@ -213,12 +212,16 @@ def _images(x: Array) -> Array:
     return x if good else _NO_IMAGES
 
 
-def _curve(arrays: Arrays, *names: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    if not set(names) <= arrays.keys():
-        return (), ()
-    if any(arrays[name].ndim != 1 for name in names):
-        raise ValueError(f"{names[0]} and its accuracies are not lists of numbers")
-    x, y = (tuple(float(value) for value in arrays[name].tolist()) for name in names)
-    if len(x) != len(y) or not np.isfinite(x).all():
-        raise ValueError(f"{names[0]} and its accuracies differ in number")
-    return x, y
+def _pair(x: Array, y: Array) -> tuple[Array, Array] | None:
+    """A few images of two arrays, evenly spaced; None if they are no images."""
+    x, y = _images(x), _images(y)
+    if x.shape != y.shape:
+        raise ValueError("samples and reconstructions differ in shape")
+    chosen = choose_evenly(len(x), MAX_PAIRS)
+    return (x[chosen], y[chosen]) if chosen else None
+
+
+def _curve(name: str, x: Array, y: Array) -> tuple[list[float], list[float]]:
+    if x.ndim != 1 or x.shape != y.shape or not np.isfinite(x.astype(float)).all():
+        raise ValueError(f"{name} and its accuracies are not two lists of as many numbers")
+    return x.astype(float).tolist(), y.astype(float).tolist()

@@ -36,7 +36,7 @@ Block = tuple[str, Sequence[Array]]  # a title and rows of images
 PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
 LEGEND_LINE = 0.15  # height of one legend line in inches
 MAX_NAMES = 40  # with more names there is no legend
-PAINT = ("fill", "stroke", "stroke-width", "stroke-opacity", "fill-opacity", "opacity")
+NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
 @dataclass(frozen=True)
@@ -243,51 +243,34 @@ def _inline(figure: Figure, label: str, own: Attributes, groups: dict[str, Attri
     Styles become attributes, so the page's CSS can replace colors. `groups` are attributes of elements by id.
     """
     file = io.BytesIO()
-    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    figure.savefig(file, format="svg", transparent=True, metadata=NO_METADATA)
     content = file.getvalue()
-    root = fromstring(content)
-    view_box = root.get("viewBox", "")
-    salt = f"c{zlib.crc32(label.encode() + content):x}"  # makes ids unique on a page
+    root, salt = fromstring(content), f"c{zlib.crc32(label.encode() + content):x}"
     used = sorted(set(re.findall(r"#([\w-]+)", content.decode())))
-    ids = {name: f"{salt}-{number}" for number, name in enumerate(used)}
+    ids = {name: f"{salt}-{number}" for number, name in enumerate(used)}  # unique on a page
+    fixed = {"viewBox": root.get("viewBox", ""), "role": "img", "aria-label": label}
     for node in root.iter():
-        node.tag = node.tag.rpartition("}")[2]
-        _clean(node, ids, groups)
-    _simplify(root)
-    fixed = {"viewBox": view_box, "role": "img", "aria-label": label, "stroke-linejoin": "round"}
-    root.attrib = fixed | own
+        node[:] = [child for child in node if not child.tag.endswith("}style")]
+        node.tag, given = node.tag.rpartition("}")[2], node.attrib
+        node.attrib = groups.get(given.get("id", ""), {}).copy()
+        for name, value in given.items():
+            _copy_attribute(node, name.rpartition("}")[2], value, ids)
+        node.tail, node.text = None, node.text if node.tag == "text" else None
+    root.attrib = fixed | {"stroke-linejoin": "round"} | own
     return Markup(tostring(root, encoding="unicode"))
 
 
-def _clean(node: Element, ids: Attributes, groups: dict[str, Attributes]) -> None:
-    given, node.attrib = node.attrib, {}
-    for name, value in ((name.rpartition("}")[2], value) for name, value in given.items()):
-        if name == "style":
-            pairs = (part.split(":", 1) for part in value.split(";") if ":" in part)
-            styles = {key.strip(): text.strip() for key, text in pairs}
-            node.attrib |= {k: text for k, text in styles.items() if not k.startswith("font")}
-        elif name == "id":
-            node.attrib |= groups.get(value, {}) | ({"id": ids[value]} if value in ids else {})
-        elif name in ("href", "clip-path"):
-            node.set(name, re.sub(r"#([\w-]+)", lambda match: f"#{ids[match[1]]}", value))
-        elif not value.startswith("rotate(-0 "):
-            numbers = re.sub(r"-?\d+\.\d+", lambda match: f"{float(match[0]):.1f}", value)
-            node.set(name, " ".join(numbers.split()) if name in ("d", "x", "y") else value)
-
-
-def _simplify(node: Element) -> None:
-    """Drop metadata, indentation and what is invisible, and share the paint of markers: half the bytes."""
-    children: list[Element] = []
-    for child in node:
-        _simplify(child)
-        hidden = child.tag == "path" and child.get("fill") == "none" and not child.get("stroke")
-        if child.tag not in ("metadata", "style") and not hidden:
-            children += list(child) if child.tag == "g" and not child.attrib else [child]
-    markers = bool(children) and {child.tag for child in children} == {"use"}
-    if markers:
-        node.attrib |= {name: text for name, text in children[0].items() if name in PAINT}
-    if markers or node.tag == "defs":
-        for child in children:  # markers inherit the paint of their group
-            child.attrib = {name: text for name, text in child.items() if name not in PAINT}
-    node[:] = children
-    node.tail, node.text = None, node.text if node.tag == "text" else None
+def _copy_attribute(node: Element, name: str, value: str, ids: Attributes) -> None:
+    if name == "style":
+        pairs = (part.split(":", 1) for part in value.split(";") if ":" in part)
+        styles = {key.strip(): text.strip() for key, text in pairs}
+        node.attrib |= {key: text for key, text in styles.items() if not key.startswith("font")}
+    elif name == "id":
+        node.attrib |= {"id": ids[value]} if value in ids else {}
+    elif name in ("href", "clip-path"):
+        node.set(name, re.sub(r"#([\w-]+)", lambda match: f"#{ids[match[1]]}", value))
+    elif name in ("d", "x", "y"):
+        numbers = re.sub(r"-?\d+\.\d+", lambda match: f"{float(match[0]):.1f}", value)
+        node.set(name, " ".join(numbers.split()))
+    elif not value.startswith("rotate(-0 "):
+        node.set(name, value)

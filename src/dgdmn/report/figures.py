@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from dgdmn.core.text import shorten
-from dgdmn.report.artifacts import embed, read_dreams
+from dgdmn.report.artifacts import read_dreams
 from dgdmn.report.charts import Panel, image_grid, line_chart, save_figure, scatter_chart
 from dgdmn.report.load import Run
 from dgdmn.report.sections import memory
@@ -46,14 +46,13 @@ def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
     large = {
         "forgetting": [_average(stream)] if forward else [],
         "resilience": memory.resilience_panels(memory.group_resilience(stream)[0]),
-        "recognition": memory.recognition_panels(stream),
+        "recognition": memory.recognition_panels(stream.groups),
     }
     yield from ((name, line_chart(panels)) for name, panels in small.items() if panels)
     for name, panels in large.items():
         if panels:
             yield name, line_chart(panels, columns=2, size=WIDE)
-    maps = [(group.name, *embed(latents)) for group, latents in memory.group_latents(stream)[0]]
-    if maps:
+    if maps := [(group.name, z, y) for group, z, y in memory.latent_maps(stream)[0]]:
         yield "tsne", scatter_chart(maps)
     for index, group in enumerate(stream.groups, start=1):
         dreams, _ = read_dreams(group.first)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,17 +67,18 @@ class Run:
     """One run directory: what was run, its accuracy matrices and its numbers."""
 
     def __init__(self, directory: Path) -> None:
-        for name, limit in LIMITS.items():
-            if (directory / name).exists():
-                check_file(directory / name, limit)
+        for path in (directory / name for name in LIMITS):
+            if path.exists():
+                check_size(path)
         self.directory, self.record = directory, RunRecord.read(directory)
-        record, config = self.record, self.record.config
+        record, config = self.record, _printable(self.record.config)
+        self.config = config  # config.json; no text in it has control characters
         self.extra = read_json(directory / EXTRA) if (directory / EXTRA).exists() else {}
-        self.name, self.key = printable(record.name), printable(config.get("key"))
-        named = (printable(config.get(name)) for name in ("stream", "algorithm", "preset"))
-        self.stream, self.algorithm, self.preset = (name or "unnamed" for name in named)
+        self.name, self.key = printable(record.name), config["key"]
+        named = (config.get(name) for name in ("stream", "algorithm", "preset"))
+        self.stream, self.algorithm, self.preset = (str(name or "unnamed") for name in named)
         self.seed = int(_number(config.get("seed")))
-        self.evaluate_on = printable(config.get("evaluate_on")) or "test"
+        self.evaluate_on = str(config.get("evaluate_on") or "test")
         # Numbers, from 1, of the tasks repeated at the end.
         self.revise = tuple(int(_number(number)) for number in _list(config.get("revise")))
         self.together = config.get("together") is True  # all tasks were learned at once
@@ -86,8 +86,8 @@ class Run:
         self.arguments = _mapping(config.get("arguments"))
         self.changes = _mapping(config.get("changes")) | self.arguments
         self.options = _mapping(config.get("options"))
-        self.classes = tuple(printable(label) for label in _list(config.get("classes")))
-        self.tasks = tuple(map(printable, record.task_names))  # the columns of the matrices
+        self.classes = tuple(map(str, _list(config.get("classes"))))
+        self.tasks = tuple(config["tasks"])  # the columns of the matrices
         self.accuracy, self.accuracy_ltm = record.accuracy, record.accuracy_ltm
         self.columns = record.columns  # the column that each row learned
         self.complete = record.complete and len(record.accuracy) > 0
@@ -170,14 +170,11 @@ def is_run(path: Path) -> bool:
         return True
 
 
-def check_file(path: Path, limit: int) -> None:
-    """Refuse what is not a regular file or is larger than the limit."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise DgdmnError(f"{path.name} is not a file")  # reading a pipe would block
-    if status.st_size > limit:
-        size = f"{status.st_size:,} bytes"
-        raise DgdmnError(f"{path.name} has {size}; a report reads at most {limit:,}")
+def check_size(path: Path) -> None:
+    """Refuse a file of a run that is too large for a report."""
+    size, limit = path.stat().st_size, LIMITS.get(path.name, LIMITS["summary.json"])
+    if size > limit:
+        raise DgdmnError(f"{path.name} has {size:,} bytes; a report reads at most {limit:,}")
 
 
 def read_timeline(events: Iterable[Mapping[str, Any]]) -> Timeline | None:
@@ -233,13 +230,13 @@ def _list(value: Any) -> list[Any]:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    known = value.items() if isinstance(value, Mapping) else ()
-    return {printable(key): _printable_value(item) for key, item in known}
+    return value if isinstance(value, dict) else {}
 
 
-def _printable_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return printable(value)
+def _printable(value: Any) -> Any:
+    """A JSON value in which no text has control characters."""
+    if isinstance(value, dict):
+        return {printable(key): _printable(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_printable_value(item) for item in value]
-    return _mapping(value) if isinstance(value, Mapping) else value
+        return [_printable(item) for item in value]
+    return printable(value) if isinstance(value, str) else value

@@ -70,7 +70,8 @@ def _environment() -> Environment:
     environment.loader, environment.undefined = FileSystemLoader(ASSETS), StrictUndefined
     environment.filters |= {"short": text.shorten, "count": text.count_noun, "heat": heat_cell}
     environment.filters |= {"names": text.join_names, "ratio": text.format_ratio}
-    environment.filters |= {"bytes": text.format_bytes, "duration": text.format_duration}
+    environment.filters |= {"percent": text.format_percent, "bytes": text.format_bytes}
+    environment.filters |= {"duration": text.format_duration}
     environment.globals |= {"phases": PHASES, "most_cells": MAX_CELLS}
     environment.globals |= {"style": Markup(_style()), "script": Markup(_asset("script.js"))}
     return environment

@@ -166,7 +166,8 @@ def changed_options(run: Run) -> dict[str, Any]:
     except UsageError:  # a stream or a preset of another package
         return run.changes
     since = {k: run.options[k] for k in preset if run.options.get(k, preset[k]) != preset[k]}
-    return {k: value for k, value in (run.changes | since).items() if not run.info.unused(k)}
+    changes = (run.changes | since).items()
+    return {k: value for k, value in changes if not run.info.unused(k, run.options)}
 
 
 def finite(values: Iterable[float]) -> list[float]:

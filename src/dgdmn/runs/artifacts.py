@@ -6,13 +6,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from sklearn.neighbors import NearestNeighbors
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.generative import GenerativeClassifier
-from dgdmn.networks.train import map_batches
 from dgdmn.records import RunWriter
 from dgdmn.streams import Rows
 from dgdmn.streams.base import seeded_rng
@@ -67,18 +65,13 @@ class NearestRows:
     """Real rows that decide the label and the task of an input: its nearest neighbors vote."""
 
     def __init__(self, rows: LabeledRows) -> None:
-        self._rows, self._x = rows, _flatten(rows.x)
-        self._half_squares = self._x.square().sum(dim=1) / 2
+        self._rows, neighbors = rows, min(NEIGHBORS, len(rows.x))
+        self._index = NearestNeighbors(n_neighbors=neighbors).fit(rows.x.reshape(len(rows.x), -1))
 
     def vote(self, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The label and the task that most of the nearest rows have; ties go to the nearest."""
-        nearest = map_batches(self._nearest, _flatten(x), size=256).numpy()
+        nearest = self._index.kneighbors(x.reshape(len(x), -1), return_distance=False)
         return majority(self._rows.y[nearest]), majority(self._rows.task[nearest])
-
-    def _nearest(self, x: Tensor) -> Tensor:
-        # |x − r|² / 2 without |x|² / 2, which is the same for every row r
-        distances = torch.addmm(self._half_squares, x, self._x.T, alpha=-1)
-        return distances.topk(min(NEIGHBORS, len(self._x)), largest=False).indices
 
 
 def majority(votes: NDArray[Any]) -> NDArray[Any]:
@@ -194,10 +187,6 @@ def _accuracies(
 
 def _are_images(x: NDArray[Any]) -> bool:
     return x.ndim > 2
-
-
-def _flatten(x: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32).reshape(len(x), -1))
 
 
 def _to_bytes(x: NDArray[Any]) -> NDArray[np.uint8]:

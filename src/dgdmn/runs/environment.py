@@ -7,7 +7,7 @@ import platform
 import re
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -35,22 +35,23 @@ def describe_versions() -> dict[str, str]:
 
 def describe_machine() -> dict[str, Any]:
     """The machine as a run records it. Times are comparable only if all of it is equal."""
-    system, cpu, cores = platform.system(), platform.machine(), os.cpu_count()
-    processor = processor_name()
-    found = {"system": system, "cpu": cpu, "cores": cores, "processor": processor}
-    return {**found, "denormals": "zero"}  # before 2026-11-17 they were computed, which is slow
+    return {
+        "system": platform.system(),
+        "cpu": platform.machine(),
+        "cores": os.cpu_count(),
+        "processor": processor_name(),
+        "denormals": "zero",  # before 2026-11-17 they were computed, which is slow
+    }
 
 
 def processor_name(path: Path = Path("/proc/cpuinfo")) -> str:
     """The processor's name; on Linux with its numbers, because clouds use one name for several."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return platform.processor()
-    first: dict[str, str] = {}
-    for line in lines:  # one block per core; the first is enough
-        name, _, value = line.partition(":")
-        first.setdefault(name.strip(), value.strip())
+    # There is one block per core; of equal names the first one counts.
+    first = dict(reversed(re.findall(r"^(.+?)\s*: (.*)$", text, re.MULTILINE)))
     numbers = [first[name] for name in ("cpu family", "model", "stepping") if name in first]
     return ", ".join(filter(None, [first.get("model name", ""), "-".join(numbers)]))
 
@@ -82,19 +83,12 @@ def peak_memory_mb() -> float:
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
-def with_large_pages(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child process whose glibc uses large memory pages, unless that is set."""
-    chosen = environment.get(_TUNABLES, "")
-    if _LARGE_PAGES in chosen:
-        return dict(environment)
-    return {**environment, _TUNABLES: ":".join(filter(None, [chosen, f"{_LARGE_PAGES}=1"]))}
-
-
 @contextlib.contextmanager
 def large_pages() -> Iterator[None]:
-    """Give large pages to the processes started inside this block (docs/decisions/speed.md)."""
+    """Let glibc use large pages in processes started inside this block (docs/decisions/speed.md)."""
     before = os.environ.get(_TUNABLES)
-    os.environ.update(with_large_pages(os.environ))
+    if _LARGE_PAGES not in (before or ""):  # else the user has chosen
+        os.environ[_TUNABLES] = ":".join(filter(None, [before, f"{_LARGE_PAGES}=1"]))
     try:
         yield
     finally:

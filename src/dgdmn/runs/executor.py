@@ -7,12 +7,12 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.text import shorten
@@ -30,38 +30,29 @@ class Failure:
     trace: str  # for developers
 
 
-class Cluster(Protocol):
-    """Where runs are executed."""
-
-    slots: int  # runs that it executes at the same time
-
-    def submit(self, spec: RunSpec, out: Path) -> Future[Failure | None]:
-        """Start a run; the result is None if it is completed."""
-
-    def stop(self) -> None:
-        """Ask all runs to finish their epoch, save a checkpoint and end."""
-
-    def shutdown(self) -> None:
-        """Wait until all runs have ended."""
-
-
 def run_all(
     specs: Sequence[RunSpec],
     out: Path,
     jobs: int,
     look: Callable[[Sequence[Failure]], None],
     every: float = 0.2,
-    cluster: Cluster | None = None,
 ) -> list[Failure]:
     """Execute the runs, at most `jobs` at a time; a failed run does not stop the others.
 
     `look` is called about every `every` seconds with the failures so far. Progress is in status.json.
     SIGTERM and SIGHUP stop the runs as Ctrl-C does: they are saved, and KeyboardInterrupt is raised.
     """
-    cluster = cluster or LocalCluster(jobs)
+    cluster, asked = LocalCluster(jobs), threading.Event()
     waiting, failures = list(specs), list[Failure]()
     running: set[Future[Failure | None]] = set()
-    with _termination() as asked:
+
+    def ask_to_stop(*_: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    # A signal that is ignored, as with nohup, or handled by the program stays so.
+    with _handle_signals(("SIGTERM", "SIGHUP"), ask_to_stop, only_default=True):
         try:
             while waiting or running:
                 while waiting and len(running) < cluster.slots:
@@ -86,10 +77,12 @@ class LocalCluster:
         self._running: dict[threading.Thread, BaseProcess] = {}
 
     def submit(self, spec: RunSpec, out: Path) -> Future[Failure | None]:
+        """Start a run; the result is None if it is completed."""
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_work, args=(spec, out, sender), daemon=True)
-        with large_pages(), _ignore_signals():
+        # The parent handles Ctrl-C and hangups.
+        with large_pages(), _handle_signals(("SIGINT", "SIGHUP"), signal.SIG_IGN):
             process.start()
         sender.close()
         future: Future[Failure | None] = Future()
@@ -100,11 +93,13 @@ class LocalCluster:
         return future
 
     def stop(self) -> None:
+        """Ask all runs to finish their epoch, save a checkpoint and end."""
         for thread, process in self._running.items():
             if thread.is_alive():
                 process.terminate()
 
     def shutdown(self) -> None:
+        """Wait until all runs have ended."""
         try:
             for thread in self._running:
                 thread.join()
@@ -130,27 +125,19 @@ def _wait_for(
 
 def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    failure = None
+    failure, asked = None, threading.Event()
     try:
         from dgdmn.runs.runner import execute  # torch is imported in the child only
 
-        execute(spec, out, stop=_stop_on_sigterm())
+        # SIGTERM may come twice: from the parent, and from whoever signals the whole process group.
+        signal.signal(signal.SIGTERM, lambda *_: asked.set())
+        execute(spec, out, stop=asked.is_set)
     except Exception as error:
         is_known, trace = isinstance(error, DgdmnError), traceback.format_exc()[-8_000:]
         message = str(error) if is_known else f"{type(error).__name__}: {error}".splitlines()[0]
         usage = isinstance(error, UsageError)
         failure = Failure(spec.name, shorten(message, 8_000), usage, trace)
     sender.send(failure)
-
-
-def _stop_on_sigterm() -> Callable[[], bool]:
-    """A function that says whether this process got SIGTERM.
-
-    It may come twice: from the parent, and from whoever signals the whole process group.
-    """
-    asked = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    return asked.is_set
 
 
 def _end_with_parent() -> None:
@@ -161,33 +148,15 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _termination() -> Iterator[threading.Event]:
-    """An event that SIGTERM or SIGHUP sets; another one raises KeyboardInterrupt."""
-    asked = threading.Event()
-
-    def ask(*_: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    # A signal that is ignored, as with nohup, or handled by the program stays so.
-    found = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP"))
-    ours = [one for one in found if one is not None and signal.getsignal(one) == signal.SIG_DFL]
-    with _handle(ours, ask):
-        yield asked
-
-
-def _ignore_signals() -> AbstractContextManager[None]:
-    """Let processes started inside this block ignore Ctrl-C and hangups: their parent handles them."""
-    found = (getattr(signal, name, None) for name in ("SIGINT", "SIGHUP"))
-    return _handle([one for one in found if one is not None], signal.SIG_IGN)
-
-
-@contextmanager
-def _handle(signals: Sequence[signal.Signals], handler: Any) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # others cannot set signals
-        signals = ()
-    before = {one: signal.signal(one, handler) for one in signals}
+def _handle_signals(
+    names: Sequence[str], handler: Any, only_default: bool = False
+) -> Iterator[None]:
+    """Handle these signals inside this block; outside the main thread, which cannot, do nothing."""
+    in_main = threading.current_thread() is threading.main_thread()
+    found = [getattr(signal, name) for name in names if in_main and hasattr(signal, name)]
+    if only_default:
+        found = [one for one in found if signal.getsignal(one) == signal.SIG_DFL]
+    before = {one: signal.signal(one, handler) for one in found}
     try:
         yield
     finally:

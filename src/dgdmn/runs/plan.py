@@ -4,7 +4,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -157,16 +157,15 @@ def _counting_networks(name: str, config: Config) -> dict[str, Any]:
     info = algorithm_info(name)
     learner_epochs = config.joint_epochs if info.category == "ceiling" else config.learner_epochs
 
-    def count(network: str, epochs: int, steps: int, n_classes: int = 0) -> CountingNetwork:
-        schedule = Schedule(epochs, batch_size=config.batch_size, min_steps=steps)
-        return CountingNetwork(network, schedule, n_classes)
-
     def generator(_shape: Any, role: Role, _rng: Any) -> CountingNetwork:
-        least = config.sttm_min_steps if role == "stm" else 0
-        return count("generator", config.generator_epochs, max(least, config.min_steps))
+        steps = max(config.min_steps, config.sttm_min_steps if role == "stm" else 0)
+        schedule = Schedule(config.generator_epochs, batch_size=config.batch_size, min_steps=steps)
+        return CountingNetwork("generator", schedule)
 
     def learner(_shape: Any, n_classes: int, _role: Role, _rng: Any) -> CountingNetwork:
-        return count("learner", learner_epochs, config.min_steps, n_classes)
+        steps = config.min_steps
+        schedule = Schedule(learner_epochs, batch_size=config.batch_size, min_steps=steps)
+        return CountingNetwork("learner", schedule, n_classes)
 
     return {"learner": learner, **({"generator": generator} if info.generative else {})}
 
@@ -228,15 +227,16 @@ def _narrow(state: Any, n_max: int, key: str = "") -> Any:
     return state[:, :1] if key in ("x", "codes", "means") else state
 
 
-class CountingNetwork:
+class CountingNetwork(nn.Module):
     """A generator and a learner that trains nothing and reports the last epoch of each training.
 
-    All that it returns is zero, and inputs have one value.
+    It has no weights, all that it returns is zero, and inputs have one value.
     """
 
     latent_dim = 1
 
     def __init__(self, network: str, schedule: Schedule, n_classes: int = 0) -> None:
+        super().__init__()
         self._network, self._schedule, self._n_classes = network, schedule, n_classes
 
     def fit(self, data: Sized, rng: torch.Generator, callback: Callback) -> None:
@@ -265,19 +265,13 @@ class CountingNetwork:
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.features(x), self.features(x)
 
-    def __call__(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Tensor, rng: torch.Generator | None = None) -> Tensor:
         return torch.zeros(len(x), self._n_classes)
 
-    predict_proba = __call__
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        return iter(())
+    predict_proba = forward
 
     def grow(self, n_classes: int, rng: torch.Generator) -> None:
         self._n_classes = n_classes
 
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        pass
+    def load_state_dict(self, *_: Any, **__: Any) -> None:
+        """Ignore the weights of the real network."""

@@ -88,8 +88,9 @@ class RunSpec:
 
         The colon of a name like "package.module:Class" becomes a dot.
         """
-        unused, changed = algorithm_info(self.algorithm).unused, self.changes().items()
-        changes = [f"{name}-{_short(value)}" for name, value in changed if not unused(name)]
+        info, options = algorithm_info(self.algorithm), to_dict(self.options)
+        changed = {k: v for k, v in self.changes().items() if not info.unused(k, options)}
+        changes = [f"{name}-{_short(value)}" for name, value in changed.items()]
         changes += [_file_name(f"{name}_{value}") for name, value in sorted(self.arguments.items())]
         if sum(map(len, changes)) > _MAX_CHANGES:
             changes = [f"{len(changes)}-options-{sha256(repr(changes).encode()).hexdigest()[:8]}"]

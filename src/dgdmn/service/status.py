@@ -13,7 +13,7 @@ from dgdmn.core.errors import DgdmnError
 from dgdmn.core.files import read_json
 from dgdmn.core.text import printable
 from dgdmn.report.artifacts import newest_dreams
-from dgdmn.report.load import LIMITS, check_file, find_directories, is_run
+from dgdmn.report.load import LIMITS, check_size, find_directories, is_run
 
 QUIET = 60.0  # seconds without a heartbeat after which a process that cannot be seen counts as gone
 MAX_RUNS = 50  # runs listed one by one in each state; the others are counted
@@ -90,7 +90,7 @@ def _is_alive(pid: int, heartbeat: float, now: float) -> bool:
 def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
-    check_file(path, LIMITS["summary.json"])
+    check_size(path)
     return read_json(path)
 
 

@@ -7,6 +7,8 @@ from dgdmn.storage.tree import State
 
 MAX_COUNT = 10**12
 """No memory counts more samples or tasks than this."""
+MAX_TASKS = 10_000
+"""No memory records more tasks than this: loading and showing them takes time."""
 Kind = TypeVar("Kind")
 
 

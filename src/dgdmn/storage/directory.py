@@ -6,13 +6,14 @@ is unpickled.
 
 import errno
 import hashlib
+import io
 import json
 import math
 import os
 import re
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,8 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 ATTEMPTS = 20
 """How often `read` starts again because a saver replaced what it was reading."""
-_PARSE_ERRORS = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)  # what parsing wrong content may raise
+_PARSE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
+"""What parsing wrong content may raise."""
 _ARRAY_FILE = re.compile(r"[0-9a-f]{64}\.safetensors")
 _TEMPORARY = re.compile(r"\.(manifest\.json|[0-9a-f]{64}\.safetensors)(\.[0-9a-f]{16})?\.tmp")
 
@@ -115,12 +112,6 @@ def _read_arrays(directory: Path, manifest: dict[str, Any]) -> tuple[dict[str, A
     return manifest, state
 
 
-def read_about(directory: Path) -> dict[str, Any]:
-    """Read what is known about a saved state, without the state."""
-    manifest = _manifest(directory)
-    return {key: value for key, value in manifest.items() if key not in ("state", "files")}
-
-
 def holds_memory(directory: Path) -> bool:
     """Whether a memory is saved there; a linked manifest is none."""
     path = directory / MANIFEST
@@ -128,26 +119,27 @@ def holds_memory(directory: Path) -> bool:
 
 
 def check_place(directory: Path) -> None:
-    """Refuse to save where other files are."""
+    """Refuse to save where other files are, among them the manifest of another program."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; a memory is saved as a directory")
-    if directory.is_dir() and not holds_memory(directory):
-        foreign = sorted(path.name for path in directory.iterdir() if not _ours(path.name))
-        if foreign:
-            raise UsageError(
-                f"{directory} holds {foreign[0]!r} and no memory; choose an empty directory"
-            )
+    if holds_memory(directory):
+        with suppress(DgdmnError, AttributeError):
+            if _parse(directory / MANIFEST).keys() >= {"format", "state", "files", "sha256"}:
+                return
+    if foreign := sorted(path.name for path in directory.glob("*") if not _ours(path.name)):
+        raise UsageError(f"{directory} holds {foreign[0]!r} and no memory; use an empty directory")
 
 
-def discard(directory: Path) -> None:
-    """Remove what an interrupted save left, and the directory if nothing else is in it; not through a link."""
+def discard(directory: Path, *parents: Path) -> None:
+    """Remove what an interrupted save left, and the directories if they are empty then; not through a link."""
     if directory.is_symlink():
         return
     with suppress(OSError):  # the error that interrupted the save is reported instead
         for path in directory.iterdir():
             if _ours(path.name):
                 path.unlink()
-        directory.rmdir()
+        for empty in (directory, *parents):
+            empty.rmdir()
 
 
 def _ours(name: str) -> bool:
@@ -163,8 +155,8 @@ def _refuse_link(directory: Path) -> None:
 
 def _holds(path: Path, content: bytes) -> bool:
     """Whether a regular file has this content."""
-    with suppress(DgdmnError):
-        return _content(path, len(content)) == content
+    with suppress(DgdmnError), _open(path) as (file, size):
+        return size == len(content) and file.read() == content
     return False
 
 
@@ -195,11 +187,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
     with os_errors("read", path):
         if not path.exists() and not path.is_symlink():
             raise DgdmnError(f"{directory} holds no memory: there is no {MANIFEST} in it")
-    content = _content(path, MAX_MANIFEST_BYTES)
-    try:
-        manifest = json.loads(content, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, str(error)) from error
+    manifest = _parse(path)
     if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
         raise _damaged(path, "it has no format number")
     if manifest["format"] != FORMAT:
@@ -215,20 +203,40 @@ def _manifest(directory: Path) -> dict[str, Any]:
     return manifest
 
 
+def _parse(path: Path) -> Any:
+    """The JSON value in a manifest."""
+    with _open(path) as (file, size):
+        if size > MAX_MANIFEST_BYTES:
+            raise _damaged(path, f"it has {size:,} bytes, expected {MAX_MANIFEST_BYTES:,} at most")
+        content = file.read(size)
+    try:
+        return json.loads(content, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
+
+
 def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
-    """The arrays of one file, by file and path."""
+    """The arrays of one file, by file and path. It is read only if its size and checksum are right."""
     if not isinstance(name, str) or not _ARRAY_FILE.fullmatch(name) or not isinstance(size, int):
         raise _damaged(directory / MANIFEST, f"{name!r} is not the name of an array file")
     path = directory / name
-    content = _content(path, size)
-    if len(content) != size or hashlib.sha256(content).hexdigest() != path.stem:
-        raise _damaged(path, "its checksum is wrong")
     try:
-        arrays = arrays_from_bytes(content)
+        with _open(path) as (file, found):
+            if found != size:
+                raise _damaged(path, f"it has {found:,} bytes, expected {size:,}")
+            if not 0 < int.from_bytes(file.read(8), "little") < size:
+                raise _damaged(path, "its header is wrong")
+            file.seek(0)
+            if hashlib.file_digest(file, "sha256").hexdigest() != path.stem:
+                raise _damaged(path, "its checksum is wrong")
+            file.seek(0)
+            arrays = arrays_from_bytes(file.read(size))
+        # Copies: views into the file's buffer are unaligned, and sums over them differ in the last bit.
+        return {f"{name}:{key}": np.array(array) for key, array in arrays.items()}
     except (SafetensorError, RuntimeError, *_PARSE_ERRORS) as error:
         raise _damaged(path, str(error)) from error
-    # Copies: views into the file's buffer are unaligned, and sums over them differ in the last bit.
-    return {f"{name}:{key}": np.array(array) for key, array in arrays.items()}
+    except MemoryError as error:
+        raise DgdmnError(f"{path} has {size:,} bytes; load it with more memory") from error
 
 
 def _finite(text: str) -> float:
@@ -237,8 +245,9 @@ def _finite(text: str) -> float:
     return number
 
 
-def _content(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file; a link, a pipe or a larger file raises an error without being read."""
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[io.BufferedReader, int]]:
+    """A regular file, open for reading, and its size; a link or a pipe raises an error without being read."""
     safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     linked = DgdmnError(f"{path} is not a regular file; a memory contains no links")
     with os_errors("read", path):
@@ -254,9 +263,7 @@ def _content(path: Path, limit: int) -> bytes:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise linked
-            if found.st_size > limit:
-                raise _damaged(path, f"it has {found.st_size} bytes, expected {limit} at most")
-            return file.read(found.st_size + 1)
+            yield file, found.st_size
 
 
 def _damaged(path: Path, why: str) -> DgdmnError:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
 from dgdmn.streams.base import Rows, Task, TaskStream, check_fraction, check_seed, seeded_rng
-from dgdmn.streams.readers import Arrays, check_arrays, read_arrays, to_float
+from dgdmn.streams.readers import Arrays, check_arrays, read_arrays, rows_by_value, to_float
 
 Parts = tuple[Rows, Rows]
 
@@ -113,9 +113,9 @@ def _group_named(data: Iterable[tuple[str, Any, Any]]) -> dict[str, Rows]:
 
 def _group_by_task(arrays: Arrays, what: str) -> dict[str, Rows]:
     rows = _to_rows(arrays, what)
-    task = rows.y if arrays.task is None else arrays.task
-    keys = np.unique(task).tolist() if arrays.task is None else dict.fromkeys(task.tolist())
-    return {str(key): rows.take(np.flatnonzero(task == key)) for key in keys}
+    groups = rows_by_value(rows.y if arrays.task is None else arrays.task)
+    keys = sorted(groups) if arrays.task is None else groups
+    return {str(key): rows.take(np.array(groups[key])) for key in keys}
 
 
 def _group_test(test: Any, task: Any, label: str | None) -> dict[str, Rows]:

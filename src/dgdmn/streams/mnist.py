@@ -60,8 +60,7 @@ def permnist(*, seed: int = 0, validation: float = 0.0, train_size: int = 30_000
 
 def read_mnist() -> tuple[Rows, Rows]:
     """Return the 60,000 training and 10,000 test images as read-only bytes, parsed once."""
-    parts: tuple[Rows, Rows] = fetch.read("mnist", _parse)
-    return parts
+    return fetch.read("mnist", _parse)
 
 
 def _parse(*paths: Path) -> tuple[Rows, Rows]:

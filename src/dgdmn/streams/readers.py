@@ -16,6 +16,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -240,13 +241,23 @@ def to_labels(texts: Iterable[str]) -> NDArray[Any]:
 
 
 def _read_folder(path: Path, *_: str | None) -> Arrays:
-    by_depth = {depth: _images_at(path, depth) for depth in (0, 1, 2)}
-    depths = [depth for depth, files in by_depth.items() if files]
+    patterns = ("*", "*/*", "*/*/*")  # `glob` skips hidden names, `Path.glob` does not
+    visible = [sorted(path / name for name in glob(p, root_dir=path)) for p in patterns]  # noqa: PTH207
+    by_depth = [
+        [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES and not file.is_dir()]
+        for found in visible
+    ]
+    depths = [depth for depth, files in enumerate(by_depth) if files]
     if len(depths) != 1:
         problem = "has images at different depths" if depths else "holds no images"
         layouts = "in the folder itself, in class folders, or in task/class folders"
         raise DataError(f"{path} {problem}: put all images {layouts}")
     files = by_depth[depths[0]]
+    parents = {folder for file in files for folder in file.parents}
+    for folder in itertools.chain(*visible[: depths[0]]):
+        if folder.is_dir() and folder not in parents:
+            advice = f"add some or remove it; formats are {', '.join(IMAGE_FORMATS)}"
+            raise DataError(f"{folder} holds no images of a known format: {advice}")
     for file in files:
         if not file.resolve().is_relative_to(path.resolve()):
             raise DataError(f"{file} is a link out of {path}: copy the image into the folder")
@@ -255,12 +266,6 @@ def _read_folder(path: Path, *_: str | None) -> Arrays:
     y = to_labels(file.parent.name for file in files) if depths[0] else None
     tasks = to_labels(file.parent.parent.name for file in files) if depths[0] == 2 else None
     return Arrays(_read_images(path, files), y, tasks)
-
-
-def _images_at(path: Path, depth: int) -> list[Path]:
-    found = [file for file in path.glob("/".join("*" * (depth + 1))) if not file.is_dir()]
-    hidden = {f for f in found if any(part.startswith(".") for part in f.relative_to(path).parts)}
-    return sorted(f for f in found if f.suffix.lower() in IMAGE_SUFFIXES and f not in hidden)
 
 
 def _read_images(path: Path, files: list[Path]) -> NDArray[np.uint8]:
@@ -300,8 +305,7 @@ def _open_image(file: Path) -> Iterator["Image"]:
     except DgdmnError:
         raise
     except Exception as error:
-        kinds = ", ".join(IMAGE_FORMATS)
-        advice = f"replace or remove it; formats are {kinds}"
+        advice = f"replace or remove it; formats are {', '.join(IMAGE_FORMATS)}"
         raise DataError(f"{file} cannot be read as an image: {advice}") from error
 
 
@@ -335,17 +339,31 @@ def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
             continue
         if values.shape != (len(X),):
             raise error(f"{name}: {part} has shape {values.shape}, give {len(X)} values")
-        if values.dtype.kind == "O" and len({type(value) for value in values}) > 1:
+        kinds = [type(value) for value in values] if values.dtype.kind == "O" else [values.dtype]
+        if len(set(kinds)) > 1:
             raise error(f"{name}: {part} mixes types or lacks values, give values of one type")
-        if values.dtype.kind in "fM" and not np.isfinite(values).all():
+        dtype = np.dtype(kinds[0])
+        if dtype.kind not in "buifUT":
+            raise error(f"{name}: {part} has type {dtype}, give text or numbers")
+        if dtype.kind == "f" and not np.isfinite(values.astype(dtype)).all():
             raise error(f"{name}: {part} has a NaN or infinite value, give every row a value")
         texts = values.tolist() if values.dtype.kind in "UO" else ()
         for text in {text for text in texts if isinstance(text, str)}:
             if text.encode(errors="replace").decode() != text:
                 raise error(f"{name}: {part} has {text!r}, which is not valid text; rename it")
+            if part == "task" and not text.strip():
+                raise error(f"{name}: task has an empty name, give every row a task")
     if X.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
         row = int(np.argmin(finite.reshape(len(X), -1).all(axis=1)))
         raise error(f"{name}: X has a NaN or infinite value in row {row} (from 0), fix it")
+
+
+def rows_by_value(values: NDArray[Any]) -> dict[Any, list[int]]:
+    """The rows of each value, in the order of first appearance."""
+    rows: dict[Any, list[int]] = {}
+    for row, value in enumerate(values.tolist()):
+        rows.setdefault(value, []).append(row)
+    return rows
 
 
 def to_float(X: NDArray[Any]) -> NDArray[Any]:

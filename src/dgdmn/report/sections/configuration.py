@@ -1,9 +1,8 @@
 """Configuration: what differs between runs, what they share, and the command that repeats each of them."""
 
-import json
 import shlex
 
-from dgdmn.core.text import MISSING, format_entry, format_option, printable, shorten
+from dgdmn.core.text import MISSING, format_entry, format_option, shorten
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import Stream
@@ -23,7 +22,7 @@ def configuration(stream: Stream) -> Data:
     names = list(dict.fromkeys(name for one in flat.values() for name in one))
     values = {name: [one.get(name, MISSING) for one in flat.values()] for name in names}
     different = [name for name in names if len(set(values[name])) > 1]
-    notes = dict.fromkeys(printable(run.record.config.get("note")) for run in flat)
+    notes = dict.fromkeys(str(run.config.get("note") or "") for run in flat)
     rows = [[shorten(one.get(k, MISSING), 40) for k in different] for one in flat.values()]
     shared = [name for name in names if name not in different]
     return {
@@ -36,13 +35,11 @@ def configuration(stream: Stream) -> Data:
 
 
 def _flatten(run: Run) -> dict[str, str]:
-    config = run.record.config
-    flat = {name: value for name, value in config.items() if name not in OMITTED}
+    flat = {name: value for name, value in run.config.items() if name not in OMITTED}
     for section, prefix in NESTED.items():
-        inner = config.get(section)
+        inner = run.config.get(section)
         flat |= {f"{prefix}{k}": v for k, v in inner.items()} if isinstance(inner, dict) else {}
-    nested = {k: json.dumps(v, ensure_ascii=False) for k, v in flat.items() if isinstance(v, dict)}
-    return {printable(k): printable(format_option(v)) for k, v in (flat | nested).items()}
+    return {name: format_option(value) for name, value in flat.items()}
 
 
 def run_command(run: Run) -> str:
@@ -58,6 +55,6 @@ def run_command(run: Run) -> str:
     words += ["--revise", *map(str, run.revise)] if run.revise else []
     words += ["--together"] if run.together else []
     words += ["--evaluate-on", run.evaluate_on] if run.evaluate_on != "test" else []
-    device = printable(run.record.config.get("device"))
-    words += ["--device", device] if device not in ("", "cpu") else []
-    return printable(shlex.join(words))
+    device = str(run.config.get("device") or "cpu")
+    words += ["--device", device] if device != "cpu" else []
+    return shlex.join(words)

@@ -4,17 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dgdmn.core.text import MISSING, format_percent, shorten
 from dgdmn.report import artifacts
-from dgdmn.report.artifacts import Dreams, Latents, Resilience, dream_quality, embed
+from dgdmn.report.artifacts import Dreams, Resilience, choose_evenly, dream_quality, embed
 from dgdmn.report.charts import Array, Line, Panel, scatter_svg
 from dgdmn.report.images import picture
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data, compare, group_line, step_lines
 from dgdmn.report.style import class_style
-from dgdmn.report.table import Group, Stream, mean_curve
+from dgdmn.report.table import MAX_LINES, Group, Stream, mean_curve
 
 MAX_SLEEPS = 8  # of more sleeps, this many are chosen evenly, with the first and the last
 MAX_COLUMNS = 36  # samples side by side that fit on a page
@@ -43,9 +41,8 @@ def _book(run: Run, tiles: int) -> Data:
     most = min(MAX_COLUMNS, tiles // max(1, len(labels))) // max(1, len(blocks))
     each, image = max(1, min(8, most)), None
     if shown is not None:
-        chosen = _evenly(len(shown[0]), 20)
         alt = f"Test samples above, their reconstructions below, {run.name}"
-        image = picture([images[chosen] for images in shown], len(chosen), alt)
+        image = picture(shown, len(shown[0]), alt)
     sleeps = [(at, picture(rows, each, f"Dreams {at}, {run.name}")) for at, rows in blocks]
     counts = {replay.step: replay.per_class for replay in run.timeline.replays}
     quality = [
@@ -64,21 +61,18 @@ def dream_blocks(
     rows = sorted({int(task) for one in kept for task in one.tasks})
     if not rows:
         return [], []
+    rows = [rows[i] for i in choose_evenly(len(rows), MAX_LINES)]
     most = max(2, min(most_sleeps, tiles // (2 * len(rows))))
-    chosen = [kept[i] for i in _evenly(len(kept), most)]
+    chosen = [kept[i] for i in choose_evenly(len(kept), most)]
     names = [shorten([*run.tasks, "other"][row], 18) for row in rows]
     images = [[one.x[one.tasks == row] for row in rows] for one in chosen]
     return names, [(f"after task {c.step}", x) for c, x in zip(chosen, images, strict=True)]
 
 
-def _evenly(n: int, most: int) -> list[int]:
-    return sorted({int(i) for i in np.linspace(0, n - 1, min(n, most)).round()})
-
-
 def _rarest(run: Run, counts: Sequence[int]) -> str:
     if not sum(counts):
         return MISSING
-    place = int(np.argmin(counts))
+    place = counts.index(min(counts))
     name = run.classes[place] if place < len(run.classes) else str(place)
     return f"{shorten(name, 18)}: {format_percent(counts[place] / sum(counts))}"
 
@@ -100,35 +94,38 @@ def _quality_charts(stream: Stream) -> Data:
 
 def latent_section(stream: Stream) -> Data:
     """The latent space and the resilience of the groups that recorded them; empty if there are none."""
-    (latents, notes), (known, more) = group_latents(stream), group_resilience(stream)
+    (found, notes), (known, more) = latent_maps(stream), group_resilience(stream)
     label, restored = "t-SNE of the latent space", []
-    maps = [(g.name, scatter_svg(*embed(one), f"{label}, {g.first.name}")) for g, one in latents]
+    maps = [(g.name, scatter_svg(z, y, f"{label}, {g.first.name}")) for g, z, y in found]
     for group, (first, *_) in known:
-        if len(first.corrupted):
-            rows = [first.corrupted[:16], first.restored[:16]]
+        if first.images is not None:
             alt = f"Corrupted samples above, their reconstructions below, {group.name}"
-            restored.append((alt, picture(rows, len(rows[0]), alt)))
+            restored.append((alt, picture(first.images, len(first.images[0]), alt)))
     charts = compare(stream.groups, resilience_panels(known), stream.title)
     data = {"maps": maps, "corrupted": charts, "restored": restored, "notes": notes + more}
     return data if maps or charts["views"] or data["notes"] else {}
 
 
-def group_latents(stream: Stream) -> tuple[list[tuple[Group, Latents]], list[str]]:
-    """The latents of each group's lowest seed, and notes; groups of one algorithm are neighbors."""
-    groups = sorted(stream.groups, key=lambda group: (group.algorithm, group.first.together))
-    read = [(group, *artifacts.read_latents(group.first)) for group in groups]
-    notes = [f"{group.first.name}: {note}" for group, _, more in read for note in more]
-    return [(group, latents) for group, latents, _ in read if latents], notes
+def latent_maps(stream: Stream) -> tuple[list[tuple[Group, Array, list[str]]], list[str]]:
+    """Points and labels of each group's lowest seed, and notes; groups of one algorithm are neighbors."""
+    maps, notes = [], list[str]()
+    for group in sorted(stream.groups, key=lambda group: (group.algorithm, group.first.together)):
+        found, more = artifacts.read_latents(group.first)
+        notes += [f"{group.first.name}: {note}" for note in more]
+        maps += [(group, embed(found[0]), found[1])] if found else []
+    return maps, notes
 
 
 def group_resilience(stream: Stream) -> tuple[list[tuple[Group, list[Resilience]]], list[str]]:
-    """The resilience of all seeds of each group, and notes."""
-    found, notes = [], list[str]()
+    """The resilience of all seeds of each group that recorded it, and notes."""
+    known, notes = dict[Group, list[Resilience]](), list[str]()
     for group in stream.groups:
-        read = [(run, *artifacts.read_resilience(run)) for run in group.runs]
-        notes += [f"{run.name}: {note}" for run, _, more in read for note in more]
-        found.append((group, [one for _, one, _ in read if one]))
-    return [(group, known) for group, known in found if known], notes
+        for run in group.runs:
+            found, more = artifacts.read_resilience(run)
+            notes += [f"{run.name}: {note}" for note in more]
+            if found:
+                known.setdefault(group, []).append(found)
+    return list(known.items()), notes
 
 
 def resilience_panels(known: Sequence[tuple[Group, list[Resilience]]]) -> list[Panel]:
@@ -137,18 +134,18 @@ def resilience_panels(known: Sequence[tuple[Group, list[Resilience]]]) -> list[P
     for kind, label in CORRUPTIONS.items():
         lines = []
         for group, found in known:
-            curves = [(getattr(one, kind), getattr(one, f"{kind}_accuracy")) for one in found]
-            x = curves[0][0]
-            y = mean_curve([accuracy for levels, accuracy in curves if levels == x])
-            lines += [group_line(group, x, y)] if x else []
+            if curves := [one.curves[kind] for one in found if kind in one.curves]:
+                x = curves[0][0]
+                y = mean_curve([accuracy for levels, accuracy in curves if levels == x])
+                lines.append(group_line(group, x, y))
         panels += [Panel(kind.capitalize(), lines, label)] if lines else []
     return panels
 
 
-def recognition_panels(stream: Stream) -> list[Panel]:
+def recognition_panels(groups: Sequence[Group]) -> list[Panel]:
     """The lowest recognition loss of each task after each task, against γ, for each run that recorded it."""
     panels = []
-    for group in stream.groups:
+    for group in groups:
         run, events = group.first, group.first.timeline.recognized
         losses = [[_lowest(event, task) for event in events] for task in run.tasks]
         known = [loss for one in losses for loss in one if math.isfinite(loss)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_percent, format_ratio
+from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_ratio
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import Group, Stream, changed_options, mean
@@ -19,7 +19,7 @@ def result_tables(stream: Stream) -> list[Data]:
     for title in dict.fromkeys(group.setting for group in stream.groups):
         groups = [group for group in stream.groups if group.setting == title]
         floor, ceiling = find_bounds(stream, groups)
-        lines = [(group, judge(group, floor[0], ceiling[0])) for group in groups]
+        lines = [describe_group(group, floor[0], ceiling[0]) for group in groups]
         tables.append({"title": title, "floor": floor, "ceiling": ceiling, "lines": lines})
     return tables
 
@@ -49,7 +49,9 @@ def _closest(stream: Stream, run: Run, category: str) -> Group | None:
 
 
 def _fits(candidate: Run, run: Run, category: str) -> bool:
-    used = {k: v for k, v in changed_options(run).items() if not candidate.info.unused(k)}
+    used = {
+        k: v for k, v in changed_options(run).items() if not candidate.info.unused(k, run.options)
+    }
     return (
         candidate.info.category == category
         and (candidate.tasks, candidate.evaluate_on) == (run.tasks, run.evaluate_on)
@@ -64,37 +66,14 @@ def _prior_predicts(run: Run) -> bool:
     return run.info.generative and run.options.get("predict_with") == "learner+prior"
 
 
-def judge(group: Group, floor: float, ceiling: float) -> str:
-    """What the result means, in one sentence."""
-    if not group.ended:
-        run = max(group.runs, key=lambda run: len(run.accuracy))
-        seen = f"{len(set(run.columns))} of {len(run.tasks)} tasks seen so far"
-        so_far = f"Not finished: {format_ratio(run.acc, 2)} on the {seen}."
-        return so_far if len(run.accuracy) else "No task has been tested yet."
-    acc, learned, n = group.mean("acc"), group.mean("learned"), len(group.first.tasks)
-    if len(group.values("acc")) < len(group.ended):
-        return "Some accuracies are missing, so there is no result."
-    if group.first.info.category == "ceiling":
-        return "The ceiling: it keeps all rows and trains on them together."
-    if group.first.together:
-        return "All tasks were learned at once: what the memory can hold without a sequence."
-    if _knows_only_last(group):
-        floor_is = f"The class-incremental floor (1/{n}), as expected"
-        return f"{floor_is}: a network trained in sequence forgets all but the last task."
-    if learned < 0.6 * ceiling:
-        right_after = format_ratio(learned, 2)
-        return f"It hardly learns ({right_after} right after a task), so BWT looks too good."
-    if _prior_predicts(group.first) and acc > ceiling:
-        return "Above joint training of a learner alone: here a latent prior predicts too."
-    if group.first.info.category == "none":
-        return "The floor: a plain network trained in sequence."
-    if ceiling - floor <= 0.01:
-        return "Floor and ceiling are equal, so there is nothing to forget."
-    share = (acc - floor) / (ceiling - floor)
-    if 0.03 < share < 0.97:
-        return f"{format_percent(share)} of the way from floor to ceiling."
-    good = "As good as training on all tasks together."
-    return good if share > 0.5 else "No better than the floor."
+def describe_group(group: Group, floor: float, ceiling: float) -> Data:
+    """The facts that decide what a result means; verdict.html says it in one sentence."""
+    run = max(group.runs, key=lambda run: len(run.accuracy))
+    facts: Data = {"group": group, "run": run, "info": group.first.info}
+    facts |= {name: group.mean(name) for name in ("acc", "learned")}
+    facts |= {"prior_predicts": _prior_predicts(group.first), "floor": floor, "ceiling": ceiling}
+    facts["missing"] = len(group.ended) - len(group.values("acc"))
+    return facts | {"knows_only_last": _knows_only_last(group)}
 
 
 def _knows_only_last(group: Group) -> bool:

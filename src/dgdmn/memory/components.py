@@ -1,0 +1,460 @@
+"""Components of the mixture memory, the pool they share, and how they score features.
+
+Formulas are in docs/mixture.md. All values are immutable: a change makes a new one. What is derived from them
+is cached beside them and never saved.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, lapack
+
+from dgdmn.config import Config
+from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.memory.gaussian import Doubles, pack, shrink, unpack
+from dgdmn.storage import State, to_numpy, typed, whole
+
+SHRINKAGES = (0.0003, 0.003, 0.03, 0.3)
+"""λ: weight of the diagonal in the pooled covariance; held-out rows choose."""
+OWN_WEIGHTS = (0.0, 0.5, 1.0)
+"""g: weight of a component's own covariance; held-out rows choose."""
+SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
+DEFAULT_SETTING = (0.03, 0.5)
+"""λ and g before any row was held out."""
+TRUST = 0.6
+"""α of many rows: share of its own scatter in a component's covariance."""
+FULL_CODE = 256
+"""Up to so many features the code is the features themselves."""
+HELD_OUT = 8
+"""One row in this many is tested before it is learned."""
+TEST_EVERY = 200
+"""Rows learned between two tests: a test needs all components factorized for each λ."""
+MAX_TESTED = 400
+"""Rows of one test."""
+TEMPERATURES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Candidates for the divisor of scores that makes probabilities honest."""
+CHUNK = 1_000
+"""Rows scored at a time."""
+DECODED, MAX_INPUTS = 64, 4_096
+"""Numbers of the code that dreams are decoded from, and the largest input that can be decoded."""
+Factor = tuple[Doubles, Doubles, float]
+"""Center, inverse covariance minus I, and log determinant of a component in whitened code."""
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """What is kept of one class within a task."""
+
+    task: str
+    label: int
+    """Class index."""
+    n: int
+    """Rows."""
+    mean: NDArray[Any]
+    """Mean of the features, shape (d,); float32 once the budget has bound."""
+    scatter: NDArray[Any]
+    """Scatter of the leading code about the mean, shape (q', q')."""
+
+    def merge(self, other: "Component", code: Doubles) -> Self:
+        """Both components as one; the code maps features to code (Chan's formula)."""
+        n, q = self.n + other.n, min(len(self.scatter), len(other.scatter))
+        apart = other.mean.astype(np.float64) - self.mean
+        between = math.sqrt(self.n * other.n / n) * encode(apart[None], code)[0, :q]
+        scatter = self.scatter[:q, :q].astype(np.float64) + other.scatter[:q, :q]
+        return replace(
+            self,
+            n=n,
+            mean=self.mean + (other.n / n) * apart,
+            scatter=scatter + np.outer(between, between),
+        )
+
+    def between(self, other: "Component") -> Doubles:
+        """What merging both adds to the pooled scatter: the outer product of this vector."""
+        apart = other.mean.astype(np.float64) - self.mean
+        found: Doubles = math.sqrt(self.n * other.n / (self.n + other.n)) * apart
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.mean.nbytes) + triangle_bytes(len(self.scatter), self.scatter.itemsize)
+
+    def state(self) -> State:
+        return {**vars(self), "scatter": pack(self.scatter)}
+
+    @classmethod
+    def load(cls, state: State, spec: "MixtureSpec", n_classes: int) -> Self:
+        """The component that `state` described; every value is checked."""
+        floats = (np.float64, np.float32)
+        label = whole(state, "label", 0, n_classes - 1)
+        packed = np.array(to_numpy(state["scatter"]))
+        q = int((math.sqrt(1 + 8 * packed.size) - 1) / 2)
+        if packed.ndim != 1 or q * (q + 1) // 2 != packed.size or q > spec.q:
+            raise ValueError(
+                f"scatter has shape {packed.shape}; it must be a triangle of at most {spec.q}"
+            )
+        if packed.dtype.type not in floats:
+            raise ValueError(f"scatter is {packed.dtype}; it must be float64 or float32")
+        scatter = unpack(packed.astype(np.float64), q)
+        _check_scatter(scatter)
+        return cls(
+            typed(state, "task", str),
+            label,
+            whole(state, "n", 1),
+            _load_array(state, "mean", (spec.d,), floats),
+            scatter.astype(packed.dtype),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Frozen:
+    """What stays fixed from one sleep to the next: λ, g, the divisor of scores and the tied code covariance."""
+
+    setting: tuple[float, float]
+    temperature: float
+    code_covariance: Doubles
+    """St, shape (q, q)."""
+
+    def __post_init__(self) -> None:
+        # Derived, never saved. Components that were replaced leave by themselves.
+        root = np.linalg.cholesky(self.code_covariance)
+        whitening, _ = lapack.dtrtri(root, lower=1)
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "whitening", whitening)
+        object.__setattr__(self, "factors", WeakKeyDictionary())
+
+    root: Doubles = field(init=False, repr=False)
+    """The lower Cholesky factor of St; its leading block is the factor of the leading block."""
+    whitening: Doubles = field(init=False, repr=False)
+    """The inverse of the root."""
+    factors: "WeakKeyDictionary[Component, Factor]" = field(init=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Frozen, (self.setting, self.temperature, self.code_covariance)
+
+    def state(self) -> State:
+        return {
+            "setting": list(self.setting),
+            "temperature": self.temperature,
+            "code_covariance": pack(self.code_covariance),
+        }
+
+    @classmethod
+    def load(cls, state: State, spec: "MixtureSpec") -> Self:
+        """What `state` described; every value is checked."""
+        setting = typed(state, "setting", list)
+        right = len(setting) == 2 and all(type(one) is float and 0 <= one <= 1 for one in setting)
+        temperature = typed(state, "temperature", float)
+        if not right or not temperature >= 1:
+            raise ValueError(
+                f"setting {setting!r} and temperature {temperature!r} are not possible"
+            )
+        size = (spec.q * (spec.q + 1) // 2,)
+        covariance = unpack(_load_array(state, "code_covariance", size, (np.float64,)), spec.q)
+        try:
+            np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError as error:
+            raise ValueError("code_covariance is not positive") from error
+        return cls((setting[0], setting[1]), temperature, covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """What all components of a dual memory share."""
+
+    scatter: Doubles
+    """S: scatter of all rows about the means of their components, shape (d, d)."""
+    n: int = 0
+    """Rows in S."""
+    right: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(SETTINGS), np.int64))
+    """Right answers of each setting on rows tested before they were learned."""
+    surprise: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
+    """Sum of −log p(right class) of tested rows for each temperature."""
+    untested: int = 0
+    """Rows learned since the last test."""
+    inputs: "CrossMoment | None" = None
+    """Inputs and their code together, to decode dreams; None for tables and large inputs."""
+    frozen: Frozen | None = None
+    """As of the last sleep; None before the first."""
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def covariance(self, shrinkage: float) -> Doubles:
+        """S₀: the pooled covariance, shrunk toward its diagonal."""
+        return shrink(self.scatter / max(1, self.n), shrinkage)
+
+    def weights(self, components: Sequence[Component], shrinkage: float) -> tuple[Doubles, Doubles]:
+        """S₀⁻¹ m of each component as columns, and −½ m' S₀⁻¹ m; kept until the pool changes."""
+        key, kept = ("weights", shrinkage), tuple(components)
+        if key not in self._cache or self._cache[key][0] != kept:
+            means = np.stack([one.mean for one in components]).astype(np.float64)
+            factor, unit = self._factor(shrinkage)
+            found = unit * cho_solve(factor, unit * means.T, check_finite=False)
+            self._cache[key] = (kept, found, -0.5 * np.einsum("kd,dk->k", means, found))
+        return self._cache[key][1], self._cache[key][2]
+
+    def _factor(self, shrinkage: float) -> tuple[Any, Doubles]:
+        """The Cholesky factor of S₀ scaled to unit diagonal, and the scale as a column."""
+        key = ("factor", shrinkage)
+        if key not in self._cache:
+            covariance = self.covariance(shrinkage)
+            unit = 1 / np.sqrt(np.diag(covariance))[:, None]
+            scaled = covariance * unit * unit.T
+            self._cache[key] = (cho_factor(scaled, lower=True, check_finite=False), unit)
+        found: tuple[Any, Doubles] = self._cache[key]
+        return found
+
+    def choose(self, config: Config) -> tuple[float, float]:
+        """λ and g: fixed by the user, else the pair with most right answers; of equal ones the middle."""
+        fits = [
+            config.shrinkage in (0, shrinkage) and config.own_covariance in (-1, weight)
+            for shrinkage, weight in SETTINGS
+        ]
+        counts = np.where(fits, self.right, -1)
+        best = np.flatnonzero(counts == counts.max())
+        shrinkage, weight = DEFAULT_SETTING
+        if counts.max() > 0:
+            shrinkage, weight = SETTINGS[int(best[len(best) // 2])]
+        return config.shrinkage or shrinkage, (
+            weight if config.own_covariance == -1 else config.own_covariance
+        )
+
+    def merge(self, other: "Pool") -> Self:
+        """The pool of both; what a sleep froze must be frozen again."""
+        inputs = self.inputs
+        if inputs is not None and other.inputs is not None:
+            inputs = inputs.merge(other.inputs)
+        return replace(
+            self,
+            scatter=self.scatter + other.scatter,
+            n=self.n + other.n,
+            right=self.right + other.right,
+            surprise=self.surprise + other.surprise,
+            untested=self.untested + other.untested,
+            inputs=inputs,
+            frozen=None,
+            _cache={},
+        )
+
+    def temperature(self) -> float:
+        return TEMPERATURES[int(np.argmin(self.surprise))]
+
+    def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
+        covariance = self.covariance(setting[0])
+        return Frozen(setting, self.temperature(), code_covariance(covariance, code))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_cache": {}}  # derived
+
+    def state(self) -> State:
+        state: State = {
+            "scatter": pack(self.scatter),
+            "n": self.n,
+            "right": self.right,
+            "surprise": self.surprise,
+            "untested": self.untested,
+        }
+        state |= {} if self.inputs is None else {"inputs": dict(vars(self.inputs))}
+        return state | ({} if self.frozen is None else {"frozen": self.frozen.state()})
+
+    @classmethod
+    def load(cls, state: State, spec: "MixtureSpec") -> Self:
+        """The pool that `state` described; every value is checked."""
+        doubles = (np.float64,)
+        triangle = _load_array(state, "scatter", (spec.d * (spec.d + 1) // 2,), doubles)
+        right = _load_array(state, "right", (len(SETTINGS),), (np.int64,))
+        surprise = _load_array(state, "surprise", (len(TEMPERATURES),), doubles)
+        scatter = unpack(triangle, spec.d)
+        _check_scatter(scatter)
+        if (right < 0).any() or (surprise < 0).any():
+            raise ValueError("a count of right answers is negative")
+        frozen, inputs = None, CrossMoment.empty(spec)
+        if "frozen" in state:
+            frozen = Frozen.load(typed(state, "frozen", dict), spec)
+        if inputs is not None:
+            sums = typed(state, "inputs", dict)
+            shapes = {name: getattr(inputs, name).shape for name in ("mean_x", "mean_z", "scatter")}
+            arrays = {
+                name: _load_array(sums, name, shape, doubles) for name, shape in shapes.items()
+            }
+            inputs = CrossMoment(whole(sums, "n"), **arrays)
+        n, untested = whole(state, "n"), whole(state, "untested")
+        return cls(scatter, n, right, surprise, untested, inputs, frozen)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossMoment:
+    """Sums over inputs x and their code z: the linear map from code to input."""
+
+    n: int
+    mean_x: Doubles
+    mean_z: Doubles
+    scatter: Doubles
+    """Σ (x − mean)(z − mean)', shape (inputs, code)."""
+
+    @classmethod
+    def empty(cls, spec: "MixtureSpec") -> Self | None:
+        """The sums before any row; None where inputs are not decoded."""
+        if not spec.n_inputs:
+            return None
+        p, r = spec.n_inputs, min(DECODED, spec.q)
+        return cls(0, np.zeros(p), np.zeros(r), np.zeros((p, r)))
+
+    def add(self, x: NDArray[Any], z: Doubles) -> Self:
+        """The sums with more rows (Chan's formula)."""
+        x = np.asarray(x, np.float64)
+        mean_x, mean_z = x.mean(axis=0), z.mean(axis=0)
+        return self.merge(CrossMoment(len(z), mean_x, mean_z, (x - mean_x).T @ (z - mean_z)))
+
+    def merge(self, other: "CrossMoment") -> Self:
+        """The sums of both sets of rows."""
+        n = self.n + other.n
+        share = other.n / max(1, n)
+        apart_x, apart_z = other.mean_x - self.mean_x, other.mean_z - self.mean_z
+        scatter = self.scatter + other.scatter + self.n * share * np.outer(apart_x, apart_z)
+        return type(self)(n, self.mean_x + share * apart_x, self.mean_z + share * apart_z, scatter)
+
+    def decode(self, z: Doubles, code_scatter: Doubles) -> NDArray[np.float32]:
+        """Inputs by linear regression on the code."""
+        shrunk = shrink(code_scatter, 0.001)
+        inputs = self.mean_x + (z - self.mean_z) @ np.linalg.solve(shrunk, self.scatter.T)
+        return inputs.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class MixtureSpec:
+    """What mixture memories are made from: the number of features, and options."""
+
+    config: Config
+    d: int
+    """Features."""
+    n_inputs: int = 0
+    """Values of an input that dreams are decoded to; 0 where `invert` is given or inputs are too large."""
+    invert: Callable[[Doubles], NDArray[Any]] | None = None
+    """Inputs of features, where that is exact."""
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.d,)
+
+    @property
+    def q(self) -> int:
+        """Numbers in the code."""
+        return self.d if self.d <= FULL_CODE else min(self.d, self.config.code_dim)
+
+    @property
+    def code(self) -> Doubles:
+        """U, shape (d, q): orthonormal, from `code_seed`; an order of the features if q = d."""
+        return make_code(self.d, self.q, self.config.code_seed)
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes of the pool: S, St and counts."""
+        counts = 8 * (len(SETTINGS) + len(TEMPERATURES))
+        decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED) if self.n_inputs else 0
+        return triangle_bytes(self.d, 8) + triangle_bytes(self.q, 8) + counts + decoder
+
+    def check(self) -> None:
+        """Refuse a budget that the pool alone exceeds."""
+        least = self.fixed_bytes + 4 * self.d
+        if least > self.config.memory_budget:
+            raise UsageError(
+                f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "
+                f"{least:,} bytes; raise it, or use fewer features"
+            )
+
+
+@cache
+def make_code(d: int, q: int, seed: int) -> Doubles:
+    """An orthonormal (d, q) matrix that depends on the seed only."""
+    rng = np.random.default_rng([seed, 6])
+    if q == d:
+        return np.eye(d)[:, rng.permutation(d)]
+    found, _ = np.linalg.qr(rng.standard_normal((d, q)))
+    return found
+
+
+def encode(x: Doubles, code: Doubles) -> Doubles:
+    """The code of features, shape (n, q)."""
+    product: Doubles = x @ code
+    return product
+
+
+def code_covariance(covariance: Doubles, code: Doubles) -> Doubles:
+    """U' S₀ U, symmetric to the bit."""
+    product = code.T @ covariance @ code
+    return (product + product.T) / 2
+
+
+def score_parts(
+    x: Doubles, components: Sequence[Component], pool: Pool, frozen: Frozen, spec: MixtureSpec
+) -> tuple[Doubles, Doubles]:
+    """Tied scores L and own corrections O − T of each component, both (n, components)."""
+    weights, bias = pool.weights(components, frozen.setting[0])
+    tied = x @ weights + bias
+    own = np.zeros_like(tied)
+    white = encode(x, spec.code) @ frozen.whitening.T
+    for index, one in enumerate(components):
+        if len(one.scatter):
+            center, excess, log_det = own_factor(one, frozen, spec.code)
+            error = white[:, : len(center)] - center
+            own[:, index] = -0.5 * (((error @ excess) * error).sum(axis=1) + log_det)
+    return tied, own
+
+
+def own_factor(one: Component, frozen: Frozen, code: Doubles) -> Factor:
+    """The factor of a component, computed once.
+
+    In whitened code St is the identity, and the covariance is α L⁻¹ C L⁻ᵀ + (1 − α) I.
+    """
+    kept = frozen.factors.get(one)
+    if kept is None:
+        q = len(one.scatter)
+        whitening = frozen.whitening[:q, :q]
+        center = whitening @ encode(one.mean.astype(np.float64)[None], code)[0, :q]
+        whitened = whitening @ (one.scatter.astype(np.float64) / one.n) @ whitening.T
+        trust = TRUST * one.n / (one.n + q)
+        covariance = trust * (whitened + whitened.T) / 2
+        covariance[np.diag_indices(q)] += 1 - trust
+        factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
+        if failed:
+            raise DgdmnError("a covariance is not positive; the memory is damaged")
+        inverse, _ = lapack.dpotri(factor, lower=1)
+        excess = np.tril(inverse) + np.tril(inverse, -1).T - np.eye(q)
+        log_det = 2 * float(np.log(np.diag(factor)).sum())
+        kept = frozen.factors[one] = (center, excess, log_det)
+    return kept
+
+
+def class_scores(scores: Doubles, labels: NDArray[np.int64], n_classes: int) -> Doubles:
+    """Log-sum-exp over the components of each class, shape (n, n_classes); −∞ for classes without any."""
+    found = np.full((len(scores), n_classes), -np.inf)
+    for label in np.unique(labels):
+        found[:, label] = np.logaddexp.reduce(scores[:, labels == label], axis=1)
+    return found
+
+
+def triangle_bytes(q: int, itemsize: int) -> int:
+    return q * (q + 1) // 2 * itemsize
+
+
+def _load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:
+    array = np.array(to_numpy(state[name]))
+    if array.shape != shape or array.dtype.type not in kinds:
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}; it must be {shape}")
+    return array
+
+
+def _check_scatter(scatter: Doubles) -> None:
+    """A scatter has no negative variance, and no covariance larger than its variances allow."""
+    variance = np.diag(scatter)
+    bound = np.sqrt(np.maximum(variance, 0))
+    slack = 1e-6 * (float(variance.max()) if variance.size else 0.0) + 1e-300
+    if (variance < 0).any() or (
+        np.abs(scatter) > np.outer(bound, bound) * (1 + 1e-6) + slack
+    ).any():
+        raise ValueError("a scatter is not positive")

@@ -1,0 +1,455 @@
+"""The mixture memory: exact sums in a fixed random code, one Gaussian for each class within a task.
+
+Each component keeps a count, a mean of the features and a scatter in the code. All components of a dual memory
+share one pooled scatter. Bayes' rule on these Gaussians gives the class. Sums do not depend on the order of
+rows, so nothing is forgotten until the byte budget binds. Formulas: docs/mixture.md.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+
+from dgdmn.core.batch import Batch
+from dgdmn.core.errors import UsageError
+from dgdmn.core.events import Context
+from dgdmn.core.rng import SeedStream
+from dgdmn.memory.components import (
+    CHUNK,
+    DECODED,
+    HELD_OUT,
+    MAX_TESTED,
+    SETTINGS,
+    SHRINKAGES,
+    TEMPERATURES,
+    TEST_EVERY,
+    Component,
+    CrossMoment,
+    Frozen,
+    MixtureSpec,
+    Pool,
+    class_scores,
+    code_covariance,
+    encode,
+    own_factor,
+    score_parts,
+    triangle_bytes,
+)
+from dgdmn.memory.gaussian import Doubles, gram, softmax
+from dgdmn.memory.protocols import Role
+from dgdmn.memory.task_log import TaskInfo, TaskLog
+from dgdmn.storage import State, typed, whole
+
+
+class MixtureMemory:
+    """Components of one task (short term) or of all tasks (long term), and the pool that they share."""
+
+    def __init__(self, spec: "MixtureSpec", role: Role, n_classes: int, rng: SeedStream) -> None:
+        self.spec, self.config, self.role, self.n_classes = spec, spec.config, role, n_classes
+        self.tasks, self.age = TaskLog(), 0
+        self.components: tuple[Component, ...] = ()
+        """In the order in which they were last met."""
+        size = spec.d if role == "ltm" else 0
+        self.pool = Pool(np.zeros((size, size)), inputs=CrossMoment.empty(spec))
+        """A task memory gets the pool of the long-term memory before each use."""
+
+    # Learning
+
+    def learn(
+        self,
+        new: Batch,
+        tasks: Mapping[str, TaskInfo],
+        ctx: Context,
+        recalled: Batch | None = None,
+        *,
+        others: Sequence[Self] = (),
+    ) -> None:
+        """Add rows of one task to its components and to the pool; test some of them first.
+
+        Tested rows are scored against all components, those of the `others` included.
+        """
+        (task,) = tasks
+        x, y = np.asarray(new.x, np.float64), np.asarray(new.y)
+        self.tasks = self.tasks.add(tasks)
+        self.age += len(y)
+        if new.raw is not None and self.pool.inputs is not None:
+            code = encode(x, self.spec.code[:, :DECODED])
+            self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code))
+        tested = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
+        due = self.pool.untested + len(y) >= TEST_EVERY and self._chooses()
+        if due and tested.any():
+            self._add(x[~tested], y[~tested], task)
+            self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others)
+            x, y = x[tested], y[tested]
+        self._add(x, y, task)
+
+    def _chooses(self) -> bool:
+        return self.config.shrinkage == 0 or self.config.own_covariance == -1
+
+    def _add(self, x: Doubles, y: NDArray[np.int64], task: str) -> None:
+        """Add rows to the components of a task and to the pool."""
+        code, found = self.spec.code, {(one.task, one.label): one for one in self.components}
+        centered, between = np.empty_like(x), []
+        for label in np.unique(y).tolist():
+            rows = y == label
+            mean = x[rows].mean(axis=0)
+            centered[rows] = x[rows] - mean
+            scatter = gram(encode(centered[rows], code))
+            one = Component(task, label, int(rows.sum()), mean, scatter)
+            old = found.pop((task, label), None)
+            if old is not None:
+                between.append(old.between(one)[None])
+                one = old.merge(one, code)
+            found[task, label] = one  # the component met last comes last
+        self._pool_scatter(gram(np.concatenate([centered, *between])), len(y))
+        self.components = tuple(found.values())
+
+    def _pool_scatter(self, scatter: Doubles, n: int) -> None:
+        pool = self.pool
+        self.pool = replace(
+            pool,
+            scatter=pool.scatter + scatter,
+            n=pool.n + n,
+            untested=pool.untested + n,
+            _cache={},
+        )
+
+    def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self]) -> None:
+        """Count right answers of every setting on rows that are not learned yet."""
+        components = gather([self, *others])
+        labels = np.array([one.label for one in components])
+        right = np.zeros(len(SETTINGS), np.int64)
+        surprise = np.zeros(len(TEMPERATURES))
+        chosen = self.pool.choose(self.config)
+        for shrinkage in SHRINKAGES:
+            frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
+            tied, own = score_parts(x, components, self.pool, frozen, self.spec)
+            for index, setting in enumerate(SETTINGS):
+                if setting[0] != shrinkage:
+                    continue
+                scores = class_scores(tied + setting[1] * own, labels, self.n_classes)
+                right[index] = int((scores.argmax(axis=1) == y).sum())
+                if setting == chosen:
+                    surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
+        pool = self.pool
+        self.pool = replace(
+            pool, right=pool.right + right, surprise=pool.surprise + surprise, untested=0
+        )
+
+    def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
+        """Take over the components of task memories, fit the budget, choose λ and g, and freeze."""
+        found, fresh = {(one.task, one.label): one for one in self.components}, set()
+        for memory in task_memories:
+            for one in memory.components:
+                old = found.pop((one.task, one.label), None)
+                if old is not None:
+                    self._pool_scatter(gram(old.between(one)[None]), 0)
+                    one = old.merge(one, self.spec.code)
+                found[one.task, one.label] = one
+                fresh.add((one.task, one.label))
+            self.tasks = self.tasks.add(memory.tasks)
+        self.components = tuple(found.values())
+        n_new = sum(memory.age for memory in task_memories)
+        self.fit_budget((), fresh, n_new)
+        self.age += n_new
+        setting = self.pool.choose(self.config)
+        self.pool = replace(self.pool, frozen=self.pool.freeze(setting, self.spec.code))
+
+    # Budget
+
+    def fit_budget(
+        self, awake: Sequence[Self], fresh: Set[tuple[str, int]] = frozenset(), n_new: int = 0
+    ) -> None:
+        """Shrink scatters until this memory and the awake ones fit `memory_budget`.
+
+        Let B be the bytes for scatters. Fresh and awake components get max(κ, n_new / (n_new + age)) of it
+        (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
+        leading block that fits. If means alone do not fit, components of a class merge, oldest first.
+        """
+        budget = self.config.memory_budget - self.spec.fixed_bytes
+        if sum(one.nbytes for one in gather([self, *awake])) <= budget:
+            return
+        self._merge_means(budget - 4 * self.spec.d * len(gather(awake)))
+        everything = gather([self, *awake])
+        n_new += sum(memory.age for memory in awake)
+        share = max(self.config.kappa, n_new / max(1, n_new + self.age))
+        new = np.array([i >= len(self.components) for i in range(len(everything))])
+        new |= [(one.task, one.label) in fresh for one in everything]
+        times = {**self.tasks, **{task: info for m in awake for task, info in m.tasks.items()}}
+        weights = np.array([float(times[one.task].times) for one in everything])
+        for part, amount in ((new, share), (~new, 1 - share)):
+            if part.any():
+                weights[part] *= amount / weights[part].sum()
+        blocks = fit_blocks(
+            budget - 4 * self.spec.d * len(everything),
+            weights,
+            [len(one.scatter) for one in everything],
+        )
+        small = iter([_cut(one, q) for one, q in zip(everything, blocks, strict=True)])
+        for memory in (self, *awake):
+            memory.components = tuple(next(small) for _ in memory.components)
+
+    def _merge_means(self, budget: int) -> None:
+        """Merge components of the same class, oldest first, until their means fit."""
+        components = list(self.components)
+        while 4 * self.spec.d * len(components) > budget:
+            labels = [one.label for one in components]
+            index = next((i for i, label in enumerate(labels) if label in labels[i + 1 :]), None)
+            if index is None:
+                needed = 4 * self.spec.d * len(components) - budget + self.config.memory_budget
+                warnings.warn(
+                    f"memory_budget is {self.config.memory_budget:,}; one mean per class needs "
+                    f"{needed:,} bytes, so the memory grows beyond it",
+                    stacklevel=2,
+                )
+                break
+            old = components.pop(index)
+            into = labels.index(old.label, index + 1) - 1
+            self._pool_scatter(gram(old.between(components[into])[None]), 0)
+            components[into] = components[into].merge(old, self.spec.code)
+        self.components = tuple(components)
+
+    # Forgetting and merging
+
+    def forget(self, matches: Callable[[Component], bool], labels: Sequence[int]) -> int:
+        """Remove the components that match; class i becomes labels.index(i). Returns how many were removed.
+
+        Where a scatter is complete (q = d), its share of the pooled scatter is removed too. Elsewhere that
+        share stays.
+        """
+        removed = [one for one in self.components if matches(one)]
+        kept = [one for one in self.components if not matches(one)]
+        for one in removed:
+            if len(one.scatter) == self.spec.d:
+                code = self.spec.code
+                share = code @ one.scatter.astype(np.float64) @ code.T
+                pool = replace(self.pool, scatter=self.pool.scatter - share, _cache={})
+                self.pool = replace(pool, n=pool.n - one.n)
+        self.components = tuple(replace(one, label=labels.index(one.label)) for one in kept)
+        self.tasks = TaskLog(
+            {
+                task: TaskInfo(
+                    info.times, frozenset(c.label for c in self.components if c.task == task)
+                )
+                for task, info in self.tasks.items()
+                if any(one.task == task for one in self.components)
+            }
+        )
+        self.n_classes = len(labels)
+        return len(removed)
+
+    def relabeled(self, places: Sequence[int]) -> Self:
+        """A copy in which class i is places[i]."""
+        twin = copy.copy(self)
+        twin.components = tuple(replace(c, label=places[c.label]) for c in self.components)
+        twin.tasks = TaskLog(
+            {
+                task: TaskInfo(info.times, frozenset(places[label] for label in info.classes))
+                for task, info in self.tasks.items()
+            }
+        )
+        return twin
+
+    def absorb(self, other: Self) -> None:
+        """Add the sums of another long-term memory with the same classes, front end and code."""
+        found = {(one.task, one.label): one for one in self.components}
+        for one in other.components:
+            old = found.pop((one.task, one.label), None)
+            if old is not None:
+                self._pool_scatter(gram(old.between(one)[None]), 0)
+                one = old.merge(one, self.spec.code)
+            found[one.task, one.label] = one
+        self.components = tuple(found.values())
+        self.pool = self.pool.merge(other.pool)
+        self.tasks, self.age = self.tasks.add(other.tasks), self.age + other.age
+
+    # Answers
+
+    def joint_scores(
+        self, x: Any, others: Sequence[Self]
+    ) -> tuple[Doubles, NDArray[np.int64], NDArray[np.int64]]:
+        """log p(x, component) up to a term that all share; the class and the memory of each component."""
+        memories = [self, *others]
+        components = gather(memories)
+        labels = np.array([one.label for one in components], dtype=np.int64)
+        owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
+        x = np.asarray(x, np.float64)
+        if not components:
+            return np.zeros((len(x), 0)), labels, owner
+        frozen = self._frozen()
+        parts = [
+            score_parts(x[at : at + CHUNK], components, self.pool, frozen, self.spec)
+            for at in range(0, max(1, len(x)), CHUNK)
+        ]
+        tied, own = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return tied + frozen.setting[1] * own, labels, owner
+
+    def predict_proba(self, x: Any) -> Doubles:
+        """Class probabilities by the components of this memory."""
+        return self.joint_proba(x, ())
+
+    def joint_proba(self, x: Any, others: Sequence[Self]) -> Doubles:
+        """Class probabilities by the components of all these memories together."""
+        scores, labels, _ = self.joint_scores(x, others)
+        by_class = class_scores(scores, labels, self.n_classes)
+        return softmax(by_class / self._frozen().temperature)
+
+    def recognition_loss(self, x: Any) -> Doubles:
+        """Minus the log of the summed component scores."""
+        scores = self.joint_scores(x, ())[0]
+        found: Doubles = -np.logaddexp.reduce(scores, axis=1, initial=-np.inf)
+        return found
+
+    def newest_task(self, label: int) -> str | None:
+        """The task of the component of a class that was met last."""
+        return next((one.task for one in reversed(self.components) if one.label == label), None)
+
+    def recall(self, x: Any) -> Batch:
+        """The inputs as their code remembers them, labeled by this memory."""
+        return Batch(self.decode(np.asarray(x, np.float64)), self.predict_proba(x).argmax(axis=1))
+
+    def sample(self, n: int, rng: SeedStream) -> Batch:
+        """Draw a component by its number of rows, then features by its Gaussian, decoded to inputs."""
+        generator = rng.next_numpy()
+        counts = np.array([one.n for one in self.components], dtype=np.float64)
+        chosen = generator.choice(len(counts), n, p=counts / counts.sum())
+        noise = generator.standard_normal((n, self.spec.d))
+        x = np.empty_like(noise)
+        for index in np.unique(chosen):
+            rows = chosen == index
+            x[rows] = self._draw(self.components[index], noise[rows])
+        return Batch(self.decode(x), np.array([self.components[i].label for i in chosen]))
+
+    def _draw(self, one: Component, noise: Doubles) -> Doubles:
+        """Features of a component: its own covariance in the code, the pooled one outside of it."""
+        frozen = self._frozen()
+        factor, unit = self.pool._factor(frozen.setting[0])
+        apart = noise @ (np.tril(factor[0]) / unit).T
+        q = len(one.scatter)
+        if q:
+            root, code = frozen.root[:q, :q], self.spec.code[:, :q]
+            white = encode(apart, code) @ frozen.whitening[:q, :q].T
+            excess = own_factor(one, frozen, self.spec.code)[1]
+            own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
+            # Features follow the code by their regression on it.
+            gain = cho_solve((root, True), code.T @ self.pool.covariance(frozen.setting[0]))
+            apart = apart + (own - encode(apart, code)) @ gain
+        found: Doubles = one.mean + apart
+        return found
+
+    def decode(self, x: Doubles) -> NDArray[Any]:
+        """Inputs of features: exact for tables, linear in the code for images."""
+        if self.spec.invert is not None:
+            return self.spec.invert(x)
+        if self.pool.inputs is None:
+            raise UsageError("inputs are too large to be generated; use smaller images")
+        code = self.spec.code[:, :DECODED]
+        means = np.stack([one.mean for one in self.components]).astype(np.float64)
+        counts = np.array([one.n for one in self.components], dtype=np.float64)
+        between = np.sqrt(counts)[:, None] * (means - (counts @ means) / counts.sum())
+        total = code_covariance(self.pool.scatter + gram(between), code)
+        return self.pool.inputs.decode(encode(x, code), total)
+
+    has_latents = True
+
+    def encode(self, x: Any) -> NDArray[np.float32]:
+        """The code of features, the latent space of this memory, shape (n, q)."""
+        return encode(np.asarray(x, np.float64), self.spec.code).astype(np.float32)
+
+    @property
+    def n_seen(self) -> int:
+        """Rows learned."""
+        return self.age
+
+    def _frozen(self) -> Frozen:
+        """What the last sleep froze; before the first sleep, what it would freeze now."""
+        if self.pool.frozen is not None:
+            return self.pool.frozen
+        setting = self.pool.choose(self.config)
+        key = ("frozen", setting, self.pool.temperature())
+        if key not in self.pool._cache:
+            self.pool._cache[key] = self.pool.freeze(setting, self.spec.code)
+        found: Frozen = self.pool._cache[key]
+        return found
+
+    def grow(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+
+    def nbytes(self, *, at_capacity: bool = False) -> int:
+        """Bytes of components and, in the long-term memory, of the pool."""
+        own = sum(one.nbytes for one in self.components)
+        return own + (self.spec.fixed_bytes if self.role == "ltm" else 0)
+
+    def buffer_bytes(self) -> int:
+        return 0
+
+    # State
+
+    def state(self) -> State:
+        state: State = {
+            "tasks": self.tasks.state(),
+            "age": self.age,
+            "n_classes": self.n_classes,
+            "components": [one.state() for one in self.components],
+        }
+        if self.role == "ltm":
+            state["pool"] = self.pool.state()
+        return state
+
+    def load_state(self, state: State) -> None:
+        self.tasks = TaskLog.from_state(typed(state, "tasks", list), self.n_classes)
+        self.age = whole(state, "age")
+        self.components = tuple(
+            Component.load(one, self.spec, self.n_classes)
+            for one in typed(state, "components", list)
+        )
+        if {one.task for one in self.components} - self.tasks.keys():
+            raise ValueError("a component belongs to a task that is not in the log")
+        if len({(one.task, one.label) for one in self.components}) < len(self.components):
+            raise ValueError("two components have the same task and class")
+        if self.role == "ltm":
+            self.pool = Pool.load(typed(state, "pool", dict), self.spec)
+
+
+def gather(memories: Iterable[MixtureMemory]) -> list[Component]:
+    return [one for memory in memories for one in memory.components]
+
+
+def _surprise(scores: Doubles, y: NDArray[np.int64]) -> float:
+    """Sum of −log p(right class)."""
+    p = softmax(scores)[np.arange(len(y)), y]
+    return float(-np.log(np.maximum(p, 1e-12)).sum())
+
+
+def _cut(one: Component, q: int) -> Component:
+    """The component with the leading block q × q of its scatter, in float32; itself if nothing changes."""
+    if len(one.scatter) == q and one.mean.dtype == one.scatter.dtype == np.float32:
+        return one
+    block = np.ascontiguousarray(one.scatter[:q, :q], dtype=np.float32)
+    return replace(one, mean=one.mean.astype(np.float32), scatter=block)
+
+
+def fit_blocks(budget: float, weights: Doubles, sizes: Sequence[int]) -> list[int]:
+    """Sizes q' of scatters that fit a budget: bytes by weight, but no component gets more than it has.
+
+    >>> fit_blocks(4 * (10 + 3), np.array([1.0, 1.0]), [4, 2])
+    [4, 2]
+    >>> fit_blocks(40, np.array([1.0, 3.0]), [10, 10])
+    [1, 3]
+    """
+    caps = np.array([triangle_bytes(q, 4) for q in sizes], dtype=np.float64)
+    given, left = np.zeros(len(caps)), max(0.0, budget)
+    for _ in range(len(caps)):  # each round fills some component or is the last
+        part = np.where(given < caps, weights, 0.0)
+        if left <= 0 or not part.any():
+            break
+        step = np.minimum(left * part / part.sum(), caps - given)
+        given, left = given + step, left - float(step.sum())
+    roots = (np.sqrt(1 + 2 * given + 1e-6) - 1) / 2  # 4 · q (q + 1) / 2 bytes
+    blocks: list[int] = np.minimum(np.floor(roots), sizes).astype(int).tolist()
+    return blocks
