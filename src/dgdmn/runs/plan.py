@@ -52,6 +52,7 @@ def plan_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]
 
     Epochs and samples are those of the run itself, except for what recognition makes of real inputs.
     """
+    _check_epochs(name, config)
     outputs = max(config.n_classes, len(_classes(tasks)))
     once = replace(config, generator_epochs=1, learner_epochs=1, joint_epochs=1, recog_trainings=1)
     small = replace(once, min_steps=0, sttm_min_steps=0, code_buffer=False)
@@ -78,6 +79,7 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
     if "memory" in about["own"]:
         raise UsageError("a model with its own memory class cannot be planned; learn to find out")
     _check_size(info, sizes)
+    _check_epochs(info.algorithm, info.config)
     # Inputs get one value, and new classes may come.
     about |= {"features": 1, "feature_names": []}
     about["fitted"] |= {"shape": [1], "closed": False}
@@ -105,14 +107,27 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
 
 def planned_work(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> float | None:
     """The work of a whole run; None if the algorithm cannot be planned."""
+    if not has_epochs(name, config):
+        return None
     try:
         return sum(stage.work for stage in _count_stream(name, config, tasks, shape)) or None
     except Exception:
-        # Sums have no epochs, and an algorithm of another package may not work with counting networks.
-        info = algorithm_info(name)
-        if info.closed_form or info.category == "custom":
+        # An algorithm of another package may not work with counting networks.
+        if algorithm_info(name).category == "custom":
             return None
         raise
+
+
+def has_epochs(name: str, config: Config) -> bool:
+    """Whether an algorithm trains networks. The mixture memory and closed-form methods read each row once."""
+    info = algorithm_info(name)
+    return not info.closed_form and not (info.generative and config.generator == "mixture")
+
+
+def _check_epochs(name: str, config: Config) -> None:
+    if not has_epochs(name, config):
+        title = algorithm_info(name).title
+        raise UsageError(f"{title} reads each row once; there are no epochs to plan")
 
 
 def training_work(epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> float:
@@ -140,9 +155,7 @@ def _classes(tasks: Labels) -> list[Any]:
 def _count_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> list[Stage]:
     """The stages of a new model with counting networks, for inputs of one value."""
     classes, small = _classes(tasks), config
-    if (info := algorithm_info(name)).closed_form:
-        raise UsageError(f"{info.title} reads each row once; there are no epochs to plan")
-    if info.exemplars:  # the real shape decides how many rows are kept
+    if algorithm_info(name).exemplars:  # the real shape decides how many rows are kept
         outputs = max(config.n_classes, len(classes))
         rows = exemplar_capacity(NetworkFactory(config, shape), outputs)
         small = replace(config, exemplars=rows)
