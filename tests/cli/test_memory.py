@@ -21,7 +21,8 @@ from dgdmn.algorithms.persistence import save
 from dgdmn.cli.memory import _split
 from dgdmn.streams.readers import Arrays
 
-QUICK = ["--min-steps", "120", "--generator-epochs", "2", "--value-range", "-20", "20"]
+QUICK = ["--preset", "deep", "--min-steps", "120", "--generator-epochs", "2"]
+QUICK += ["--value-range", "-20", "20"]
 CENTERS = {"ash": (0, 6), "beech": (6, 0), "cedar": (-6, -6), "elm": (6, 6)}
 
 
@@ -194,7 +195,7 @@ def test_an_algorithm_without_a_value_range(tmp_path, monkeypatch, call, refuse)
 
 def test_inspect_shows_the_options_it_learned_with(tmp_path, call):
     X, y = trees("elm")
-    model = dgdmn.DGDMN(n_stm=3, min_steps=5).partial_fit(X, y)
+    model = dgdmn.DGDMN("deep", n_stm=3, min_steps=5).partial_fit(X, y)
     model.set_params(n_stm=7).save(tmp_path / "m")  # for the next fit
     facts = json.loads(call("inspect", tmp_path / "m", "--json")[0])
     assert (facts["n_stm"], facts["codes"], facts["slept"]) == (3, {"task 1": 50}, None)
@@ -300,7 +301,7 @@ def test_mistakes_are_one_line(forest, refuse):
         ("learn new real.npz", "Unknown label type"),
         ("learn new other.npz --algorithm dgdm", "did you mean dgdmn"),
         ("learn new other.npz --preset papr", "did you mean paper"),
-        ("learn new other.npz --value-range 3 1", "value_range"),
+        ("learn new other.npz --preset deep --value-range 3 1", "value_range"),
         ("learn full other.npz", "full holds 'thesis.txt' and no memory"),
         (
             "dream forest --out d.png",

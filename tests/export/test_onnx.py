@@ -36,7 +36,7 @@ def test_a_convolutional_memory(name):
 def test_a_memory_that_predicts_with_its_prior():
     """The default preset: the prior counts, and a class that is still to come has no probability."""
     rng = np.random.default_rng(0)
-    model = dgdmn.DGDMN(min_steps=60, n_stm=1, random_state=0, threads=1, value_range=(-9.0, 16.0))
+    model = dgdmn.DGDMN("deep", min_steps=60, n_stm=1, random_state=0, threads=1, value_range=(-9.0, 16.0))
     for label in ("a", "b", "c"):
         X = rng.normal(ord(label) % 7, 1, (60, 3))
         model.partial_fit(X, [label] * 60, ["a", "b", "c", "d"], task=label)
