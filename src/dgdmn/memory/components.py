@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import cho_solve, lapack
 
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError, UsageError
@@ -43,6 +43,7 @@ CHUNK = 1_000
 """Rows scored at a time."""
 DECODED, MAX_INPUTS = 64, 4_096
 """Numbers of the code that dreams are decoded from, and the largest input that can be decoded."""
+NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
 Factor = tuple[Doubles, Doubles, float]
 """Center, inverse covariance minus I, and log determinant of a component in whitened code."""
 
@@ -122,7 +123,9 @@ class Frozen:
 
     def __post_init__(self) -> None:
         # Derived, never saved. Components that were replaced leave by themselves.
-        root = np.linalg.cholesky(self.code_covariance)
+        root, failed = lapack.dpotrf(self.code_covariance, lower=1, clean=1)
+        if failed:
+            raise DgdmnError(NOT_POSITIVE)
         whitening, _ = lapack.dtrtri(root, lower=1)
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "whitening", whitening)
@@ -156,10 +159,6 @@ class Frozen:
             )
         size = (spec.q * (spec.q + 1) // 2,)
         covariance = unpack(_load_array(state, "code_covariance", size, (np.float64,)), spec.q)
-        try:
-            np.linalg.cholesky(covariance)
-        except np.linalg.LinAlgError as error:
-            raise ValueError("code_covariance is not positive") from error
         return cls((setting[0], setting[1]), temperature, covariance)
 
 
@@ -203,25 +202,18 @@ class Pool:
         if key not in self._cache:
             covariance = self.covariance(shrinkage)
             unit = 1 / np.sqrt(np.diag(covariance))[:, None]
-            scaled = covariance * unit * unit.T
-            self._cache[key] = (cho_factor(scaled, lower=True, check_finite=False), unit)
+            root, failed = lapack.dpotrf(covariance * unit * unit.T, lower=1)
+            if failed:
+                raise DgdmnError(NOT_POSITIVE)
+            self._cache[key] = ((root, True), unit)
         found: tuple[Any, Doubles] = self._cache[key]
         return found
 
     def choose(self, config: Config) -> tuple[float, float]:
         """λ and g: fixed by the user, else the pair with most right answers; of equal ones the middle."""
-        fits = [
-            config.shrinkage in (0, shrinkage) and config.own_covariance in (-1, weight)
-            for shrinkage, weight in SETTINGS
-        ]
-        counts = np.where(fits, self.right, -1)
-        best = np.flatnonzero(counts == counts.max())
-        shrinkage, weight = DEFAULT_SETTING
-        if counts.max() > 0:
-            shrinkage, weight = SETTINGS[int(best[len(best) // 2])]
-        return config.shrinkage or shrinkage, (
-            weight if config.own_covariance == -1 else config.own_covariance
-        )
+        best = np.flatnonzero(self.right == self.right.max())
+        middle = SETTINGS.index(DEFAULT_SETTING)
+        return settings_for(config)[int(best[len(best) // 2]) if self.right.any() else middle]
 
     def merge(self, other: "Pool") -> Self:
         """The pool of both; what a sleep froze must be frozen again."""
@@ -368,6 +360,17 @@ class MixtureSpec:
             )
 
 
+def settings_for(config: Config) -> list[tuple[float, float]]:
+    """SETTINGS with what the user has fixed; then some are equal."""
+    return [
+        (
+            config.shrinkage or shrinkage,
+            weight if config.own_covariance == -1 else config.own_covariance,
+        )
+        for shrinkage, weight in SETTINGS
+    ]
+
+
 @cache
 def make_code(d: int, q: int, seed: int) -> Doubles:
     """An orthonormal (d, q) matrix that depends on the seed only."""
@@ -422,7 +425,7 @@ def own_factor(one: Component, frozen: Frozen, code: Doubles) -> Factor:
         covariance[np.diag_indices(q)] += 1 - trust
         factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
         if failed:
-            raise DgdmnError("a covariance is not positive; the memory is damaged")
+            raise DgdmnError(NOT_POSITIVE)
         inverse, _ = lapack.dpotri(factor, lower=1)
         excess = np.tril(inverse) + np.tril(inverse, -1).T - np.eye(q)
         log_det = 2 * float(np.log(np.diag(factor)).sum())

@@ -24,8 +24,6 @@ from dgdmn.memory.components import (
     DECODED,
     HELD_OUT,
     MAX_TESTED,
-    SETTINGS,
-    SHRINKAGES,
     TEMPERATURES,
     TEST_EVERY,
     Component,
@@ -38,6 +36,7 @@ from dgdmn.memory.components import (
     encode,
     own_factor,
     score_parts,
+    settings_for,
     triangle_bytes,
 )
 from dgdmn.memory.gaussian import Doubles, gram, softmax
@@ -123,19 +122,18 @@ class MixtureMemory:
         """Count right answers of every setting on rows that are not learned yet."""
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
-        right = np.zeros(len(SETTINGS), np.int64)
+        settings, chosen = settings_for(self.config), self.pool.choose(self.config)
+        counts: dict[tuple[float, float], int] = {}
         surprise = np.zeros(len(TEMPERATURES))
-        chosen = self.pool.choose(self.config)
-        for shrinkage in SHRINKAGES:
+        for shrinkage in dict.fromkeys(shrinkage for shrinkage, _ in settings):
             frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
             tied, own = score_parts(x, components, self.pool, frozen, self.spec)
-            for index, setting in enumerate(SETTINGS):
-                if setting[0] != shrinkage:
-                    continue
-                scores = class_scores(tied + setting[1] * own, labels, self.n_classes)
-                right[index] = int((scores.argmax(axis=1) == y).sum())
-                if setting == chosen:
+            for weight in dict.fromkeys(weight for _, weight in settings):
+                scores = class_scores(tied + weight * own, labels, self.n_classes)
+                counts[shrinkage, weight] = int((scores.argmax(axis=1) == y).sum())
+                if (shrinkage, weight) == chosen:
                     surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
+        right = np.array([counts[setting] for setting in settings])
         pool = self.pool
         self.pool = replace(
             pool, right=pool.right + right, surprise=pool.surprise + surprise, untested=0
