@@ -1,6 +1,7 @@
 """The mixture memory against plain formulas (docs/mixture.md), and its sums in any order and any batches."""
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,7 +40,7 @@ def memory_of(d, rows, n_classes=3, role="ltm", **options):
     """A memory that learned (task, x, y) in turn."""
     memory = MixtureMemory(spec_of(d, **options), role, n_classes, SeedStream(0))
     if role == "stm":
-        memory.pool = Pool(np.zeros((d, d)), inputs=None)
+        memory.pool = Pool.empty(d)
     for task, x, y in rows:
         learn(memory, task, x, y)
     return memory
@@ -431,7 +432,7 @@ def test_a_budget_below_the_pool_is_refused_in_one_sentence():
 def test_a_covariance_that_is_not_positive_is_an_error_of_ours():
     x, y = three_classes(6)
     memory = memory_of(6, [("a", x, y)])
-    memory.pool = Pool(-np.eye(6), 10)
+    memory.pool = replace(memory.pool, scatter=-memory.pool.scatter, _cache={})
     with pytest.raises(DgdmnError, match="not positive"):
         memory.predict_proba(x)
 

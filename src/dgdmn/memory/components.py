@@ -17,7 +17,7 @@ from scipy.linalg import cho_solve, lapack
 
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError, UsageError
-from dgdmn.memory.gaussian import Doubles, pack, shrink, unpack
+from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
 from dgdmn.storage import State, to_numpy, typed, whole
 
 SHRINKAGES = (0.0003, 0.003, 0.03, 0.3)
@@ -44,6 +44,8 @@ CHUNK = 1_000
 DECODED, MAX_INPUTS = 64, 4_096
 """Numbers of the code that dreams are decoded from, and the largest input that can be decoded."""
 NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
+NOISE = 1e-14
+"""Smallest variance of a column, as a share of its squared mean: below is rounding."""
 Factor = tuple[Doubles, Doubles, float]
 """Center, inverse covariance minus I, and log determinant of a component in whitened code."""
 
@@ -168,6 +170,9 @@ class Pool:
 
     scatter: Doubles
     """S: scatter of all rows about the means of their components, shape (d, d)."""
+    total: Moments
+    """Mean and variances of all rows, whatever their component: the unit of a column that is constant within
+    every component."""
     n: int = 0
     """Rows in S."""
     right: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(SETTINGS), np.int64))
@@ -182,9 +187,19 @@ class Pool:
     """As of the last sleep; None before the first."""
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def empty(cls, d: int, inputs: "CrossMoment | None" = None) -> Self:
+        """The pool before any row."""
+        return cls(np.zeros((d, d)), Moments.empty(1, d, diagonal=True), inputs=inputs)
+
     def covariance(self, shrinkage: float) -> Doubles:
-        """S₀: the pooled covariance, shrunk toward its diagonal."""
-        return shrink(self.scatter / max(1, self.n), shrinkage)
+        """S₀: the pooled covariance, shrunk toward its diagonal.
+
+        A column that hardly varies gets a variance in its own unit, so that units never matter.
+        """
+        least = FLOOR * self.total.covariance + NOISE * self.total.means[0] ** 2
+        least[least == 0] = FLOOR * (least.mean() or 1.0)  # it is 0 in every row
+        return shrink(self.scatter / max(1, self.n), shrinkage, least)
 
     def weights(self, components: Sequence[Component], shrinkage: float) -> tuple[Doubles, Doubles]:
         """S₀⁻¹ m of each component as columns, and −½ m' S₀⁻¹ m; kept until the pool changes."""
@@ -223,6 +238,7 @@ class Pool:
         return replace(
             self,
             scatter=self.scatter + other.scatter,
+            total=self.total.merge(other.total),
             n=self.n + other.n,
             right=self.right + other.right,
             surprise=self.surprise + other.surprise,
@@ -236,8 +252,12 @@ class Pool:
         return TEMPERATURES[int(np.argmin(self.surprise))]
 
     def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
-        covariance = self.covariance(setting[0])
-        return Frozen(setting, self.temperature(), code_covariance(covariance, code))
+        covariance = code_covariance(self.covariance(setting[0]), code)
+        if (
+            code.shape[0] > code.shape[1]
+        ):  # columns of very different units leave it almost singular
+            covariance[np.diag_indices_from(covariance)] += FLOOR * np.diag(covariance).mean()
+        return Frozen(setting, self.temperature(), covariance)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_cache": {}}  # derived
@@ -245,6 +265,8 @@ class Pool:
     def state(self) -> State:
         state: State = {
             "scatter": pack(self.scatter),
+            "mean": self.total.means[0],
+            "variation": self.total.scatter,
             "n": self.n,
             "right": self.right,
             "surprise": self.surprise,
@@ -275,7 +297,13 @@ class Pool:
             }
             inputs = CrossMoment(whole(sums, "n"), **arrays)
         n, untested = whole(state, "n"), whole(state, "untested")
-        return cls(scatter, n, right, surprise, untested, inputs, frozen)
+        mean, variation = (
+            _load_array(state, name, (spec.d,), doubles) for name in ("mean", "variation")
+        )
+        if (variation < 0).any():
+            raise ValueError("variation has a negative value")
+        total = Moments(np.array([float(n)]), mean[None], variation)
+        return cls(scatter, total, n, right, surprise, untested, inputs, frozen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +376,8 @@ class MixtureSpec:
         """Bytes of the pool: S, St and counts."""
         counts = 8 * (len(SETTINGS) + len(TEMPERATURES))
         decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED) if self.n_inputs else 0
-        return triangle_bytes(self.d, 8) + triangle_bytes(self.q, 8) + counts + decoder
+        sums = triangle_bytes(self.d, 8) + 16 * self.d
+        return sums + triangle_bytes(self.q, 8) + counts + decoder
 
     def check(self) -> None:
         """Refuse a budget that the pool alone exceeds."""
@@ -424,8 +453,10 @@ def own_factor(one: Component, frozen: Frozen, code: Doubles) -> Factor:
         covariance = trust * (whitened + whitened.T) / 2
         covariance[np.diag_indices(q)] += 1 - trust
         factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
-        if failed:
-            raise DgdmnError(NOT_POSITIVE)
+        if failed:  # float32 of a scatter that whitening has magnified
+            values, vectors = np.linalg.eigh(covariance)
+            values = np.maximum(values, 1 - trust)
+            factor = np.linalg.cholesky((vectors * values) @ vectors.T)
         inverse, _ = lapack.dpotri(factor, lower=1)
         excess = np.tril(inverse) + np.tril(inverse, -1).T - np.eye(q)
         log_det = 2 * float(np.log(np.diag(factor)).sum())
@@ -453,11 +484,12 @@ def _load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[ty
 
 
 def _check_scatter(scatter: Doubles) -> None:
-    """A scatter has no negative variance, and no covariance larger than its variances allow."""
+    """A scatter is positive, but for the rounding of float32."""
     variance = np.diag(scatter)
-    bound = np.sqrt(np.maximum(variance, 0))
-    slack = 1e-6 * (float(variance.max()) if variance.size else 0.0) + 1e-300
-    if (variance < 0).any() or (
-        np.abs(scatter) > np.outer(bound, bound) * (1 + 1e-6) + slack
-    ).any():
+    if (variance < 0).any():
+        raise ValueError("a scatter is not positive")
+    unit = 1 / np.sqrt(np.where(variance > 0, variance, 1))
+    scaled = scatter * unit[:, None] * unit
+    scaled[np.diag_indices_from(scaled)] += 1e-4
+    if len(scaled) and lapack.dpotrf(scaled, lower=1)[1]:
         raise ValueError("a scatter is not positive")

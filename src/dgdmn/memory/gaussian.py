@@ -53,6 +53,15 @@ class Moments:
         means = np.pad(self.means, ((0, more), (0, 0)))
         return type(self)(np.pad(self.counts, (0, more)), means, self.scatter)
 
+    def remove(self, other: "Moments") -> Self:
+        """The moments without rows that were merged before, to rounding; diagonal scatters only."""
+        counts = self.counts - other.counts
+        weights, removed = self.counts[:, None], other.counts[:, None]
+        left = np.maximum(counts, 1)[:, None]
+        means = (weights * self.means - removed * other.means) / left
+        between = (removed * left / weights * (other.means - means) ** 2).sum(axis=0)
+        return type(self)(counts, means, np.maximum(self.scatter - other.scatter - between, 0))
+
     @property
     def covariance(self) -> Doubles:
         """The scatter divided by the number of rows."""
@@ -76,10 +85,13 @@ def gram(x: Doubles) -> Doubles:
     return product
 
 
-def shrink(covariance: Doubles, amount: float) -> Doubles:
-    """(1 − λ) S + λ diag(S): the same classifier whatever the units of the columns are."""
-    shrunk = (1 - amount) * covariance
-    np.fill_diagonal(shrunk, positive(np.diag(covariance)))
+def shrink(covariance: Doubles, amount: float, least: Doubles | None = None) -> Doubles:
+    """(1 − λ) S + λ diag(S): the same classifier whatever the units of the columns are.
+
+    No variance is below `least`, by default a small share of their mean.
+    """
+    shrunk, variance = (1 - amount) * covariance, np.diag(covariance)
+    np.fill_diagonal(shrunk, positive(variance) if least is None else np.maximum(variance, least))
     return shrunk
 
 

@@ -53,8 +53,7 @@ class MixtureMemory:
         self.tasks, self.age = TaskLog(), 0
         self.components: tuple[Component, ...] = ()
         """In the order in which they were last met."""
-        size = spec.d if role == "ltm" else 0
-        self.pool = Pool(np.zeros((size, size)), inputs=CrossMoment.empty(spec))
+        self.pool = Pool.empty(spec.d if role == "ltm" else 0, CrossMoment.empty(spec))
         """A task memory gets the pool of the long-term memory before each use."""
 
     # Learning
@@ -105,6 +104,8 @@ class MixtureMemory:
                 between.append(old.between(one)[None])
                 one = old.merge(one, code)
             found[task, label] = one  # the component met last comes last
+        total = self.pool.total.add(x, np.zeros(len(y), np.int64))
+        self.pool = replace(self.pool, total=total)
         self._pool_scatter(gram(np.concatenate([centered, *between])), len(y))
         self.components = tuple(found.values())
 
