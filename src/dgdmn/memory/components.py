@@ -248,6 +248,14 @@ class Pool:
             _cache={},
         )
 
+    def remove(self, one: Component, code: Doubles) -> Self:
+        """The pool without a component whose scatter is complete (q = d), to rounding."""
+        share = code_covariance(one.scatter.astype(np.float64), code.T)
+        mean = one.mean.astype(np.float64)[None]
+        total = self.total.remove(Moments(np.array([float(one.n)]), mean, np.diag(share)))
+        scatter = self.scatter - share
+        return replace(self, scatter=scatter, total=total, n=self.n - one.n, _cache={})
+
     def temperature(self) -> float:
         return TEMPERATURES[int(np.argmin(self.surprise))]
 
@@ -356,6 +364,8 @@ class MixtureSpec:
     """Values of an input that dreams are decoded to; 0 where `invert` is given or inputs are too large."""
     invert: Callable[[Doubles], NDArray[Any]] | None = None
     """Inputs of features, where that is exact."""
+    input_bytes: int = 0
+    """Bytes that the front end keeps; they count."""
 
     @property
     def shape(self) -> tuple[int]:
@@ -381,7 +391,7 @@ class MixtureSpec:
 
     def check(self) -> None:
         """Refuse a budget that the pool alone exceeds."""
-        least = self.fixed_bytes + 4 * self.d
+        least = self.fixed_bytes + self.input_bytes + 4 * self.d
         if least > self.config.memory_budget:
             raise UsageError(
                 f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "

@@ -170,7 +170,7 @@ class MixtureMemory:
         (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
-        budget = self.config.memory_budget - self.spec.fixed_bytes
+        budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
             return
         self._merge_means(budget - 4 * self.spec.d * len(gather(awake)))
@@ -224,19 +224,20 @@ class MixtureMemory:
         removed = [one for one in self.components if matches(one)]
         kept = [one for one in self.components if not matches(one)]
         for one in removed:
+            self.age = max(0, self.age - one.n)
             if len(one.scatter) == self.spec.d:
-                code = self.spec.code
-                share = code @ one.scatter.astype(np.float64) @ code.T
-                pool = replace(self.pool, scatter=self.pool.scatter - share, _cache={})
-                self.pool = replace(pool, n=pool.n - one.n)
+                self.pool = self.pool.remove(one, self.spec.code)
         self.components = tuple(replace(one, label=labels.index(one.label)) for one in kept)
+        gone = {(one.task, one.label) for one in removed}
+        left = {
+            task: [c for c in info.classes if c in labels and (task, c) not in gone]
+            for task, info in self.tasks.items()
+        }
         self.tasks = TaskLog(
             {
-                task: TaskInfo(
-                    info.times, frozenset(c.label for c in self.components if c.task == task)
-                )
-                for task, info in self.tasks.items()
-                if any(one.task == task for one in self.components)
+                task: TaskInfo(self.tasks[task].times, frozenset(map(labels.index, classes)))
+                for task, classes in left.items()
+                if classes
             }
         )
         self.n_classes = len(labels)
