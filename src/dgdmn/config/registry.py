@@ -62,6 +62,8 @@ class AlgorithmInfo:
 
         Algorithms that keep rows use every option of DGDMN: they may keep as many bytes as it does.
         """
+        if self.category == "custom":
+            return False  # nobody says what it uses
         if self.closed_form:
             return option not in (*CLOSED_FORM_OPTIONS, "n_classes", *STREAM_OPTIONS)
         if self.generative and options is not None and options.get("generator") == "mixture":
