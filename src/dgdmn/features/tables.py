@@ -89,10 +89,15 @@ class ReluUnits:
         self.n_columns, self.n_units, self.seed = n_columns, n_units, seed
 
     def __call__(self, z: Doubles, varies: NDArray[np.bool_]) -> Doubles:
+        weights, hinges = self.parameters(varies)
+        return np.maximum(z @ weights - hinges, 0)
+
+    def parameters(self, varies: NDArray[np.bool_]) -> tuple[Doubles, Doubles]:
+        """Directions of unit norm in the columns that vary, shape (columns, units), and hinges."""
         weights, hinges = self._parameters
         used = weights * varies[:, None]
         norm = np.linalg.norm(used, axis=0)
-        return np.maximum(z @ (used / np.where(norm > 0, norm, 1)) - hinges, 0)
+        return used / np.where(norm > 0, norm, 1), hinges
 
     @cached_property
     def _parameters(self) -> tuple[Doubles, Doubles]:
