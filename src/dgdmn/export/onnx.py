@@ -211,7 +211,7 @@ class _TableFeatures(nn.Module):
         self.scale = self.directions = None
         if isinstance(found, TableFeatures):
             self.scale = torch.tensor(found.scale.center), torch.tensor(found.scale.spread)
-            weights, hinges = found._units.parameters(found.scale.varies)
+            weights, hinges = found._units._parameters
             self.units = torch.tensor(weights), torch.tensor(hinges)
         elif found.n_columns > MAX_COLUMNS:
             self.directions = torch.tensor(found._directions)
@@ -221,7 +221,9 @@ class _TableFeatures(nn.Module):
         if self.scale is not None:
             center, spread = self.scale
             rows, (weights, hinges) = (rows - center) / spread, self.units
-            return torch.cat([rows, (rows @ weights - hinges).relu()], dim=1)
+            # ONNX has asinh in float32 only.
+            asinh = rows.sign() * (rows.abs() + (rows.square() + 1).sqrt()).log()
+            return torch.cat([rows, (asinh @ weights - hinges).relu()], dim=1)
         return rows if self.directions is None else rows @ self.directions
 
 
