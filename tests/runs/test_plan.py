@@ -139,15 +139,9 @@ def test_a_forged_age_is_planned_or_refused():
     assert max(stage.samples for stage in plan_next(model, [20])) == TINY.n_max
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [(n, TINY) for n, info in ALGORITHMS.items() if info.closed_form]
-    + [
-        (n, replace(TINY, generator="mixture")) for n, info in ALGORITHMS.items() if info.generative
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_reads_each_row_once_has_no_plan(name, options):
+@pytest.mark.parametrize("name", [n for n, info in ALGORITHMS.items() if info.closed_form])
+def test_what_reads_each_row_once_has_no_plan(name):
+    options = TINY
     title = ALGORITHMS[name].title
     message = f"^{title} reads each row once; there are no epochs to plan$"
     with pytest.raises(UsageError, match=message):
@@ -157,6 +151,15 @@ def test_what_reads_each_row_once_has_no_plan(name, options):
     model.partial_fit(np.random.default_rng(0).random((20, 5)), np.arange(20) % 2, task="a")
     with pytest.raises(UsageError, match=message):
         plan_next(model, [25])
+
+
+@pytest.mark.parametrize("name", [n for n, info in ALGORITHMS.items() if info.generative])
+def test_a_mixture_memory_is_planned_without_epochs(name):
+    options = replace(TINY, generator="mixture")
+    assert planned_work(name, options, labels(), (5,)) is None
+    stages = plan_stream(name, options, labels(), (5,))
+    assert sum(stage.samples for stage in stages) == sum(len(y) for _, y in labels())
+    assert all(0 < stage.bytes <= options.memory_budget for stage in stages)
 
 
 class Thinker(NN):

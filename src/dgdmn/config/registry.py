@@ -62,6 +62,8 @@ class AlgorithmInfo:
 
         Algorithms that keep rows use every option that changes DGDMN's bytes: they may keep as many.
         """
+        if self.category == "custom":
+            return False  # nobody says what it uses
         mixture = options is not None and options.get("generator") == "mixture"
         if self.closed_form:
             return option not in (*CLOSED_FORM_OPTIONS, "n_classes", *STREAM_OPTIONS)
