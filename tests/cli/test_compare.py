@@ -146,7 +146,11 @@ def test_the_table_has_the_numbers_of_the_runs(tmp_path, call, in_process, monke
     words += ["--algorithms", METHOD, "er+exemplars=20", "joint"]
     out, _ = call(*words)
     lines = [re.split(" {2,}", line.strip()) for line in out.splitlines()]
-    names = ["NN (learner_epochs 1, learner_layers 8 4)", "ER (exemplars 20)†", "Joint (all tasks together)‡"]
+    names = [
+        "NN (learner_epochs 1, learner_layers 8 4)",
+        "ER (exemplars 20)†",
+        "Joint (all tasks together)‡",
+    ]
     shown = {line[0]: line[1:] for line in lines if line[0] in names}
     assert list(shown) == names, "in the order of the command"
     assert ["Embedded digits"] in lines
