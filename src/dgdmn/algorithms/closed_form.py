@@ -22,7 +22,6 @@ from dgdmn.memory.gaussian import (
     Doubles,
     Moments,
     pack,
-    positive,
     shrink,
     softmax,
     solve,
@@ -180,11 +179,11 @@ class GaussianSums:
 
     def head(self, setting: float) -> tuple[Doubles, Doubles]:
         """The linear discriminant with shrinkage `setting`; all classes weigh the same."""
-        covariance, means = self.moments.covariance, self.moments.means
+        covariance, means, total = self.moments.covariance, self.moments.means, self.moments.total
         if covariance.ndim == 1:
-            weights = (means / positive(covariance)).T
+            weights = (means / np.where(total > 0, total, 1.0)).T
         else:
-            weights = solve(shrink(covariance, setting), means.T)
+            weights = solve(shrink(covariance, setting, total), means.T)
         bias = -0.5 * np.einsum("kd,dk->k", means, weights)
         return weights, np.where(self.moments.counts > 0, bias, -np.inf)
 

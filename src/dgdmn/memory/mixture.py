@@ -26,7 +26,6 @@ from dgdmn.memory.components import (
     HELD_OUT,
     MAX_TESTED,
     SETTINGS,
-    SHRINKAGES,
     TEMPERATURES,
     TEST_EVERY,
     Component,
@@ -39,6 +38,7 @@ from dgdmn.memory.components import (
     encode,
     own_factor,
     score_parts,
+    settings_for,
     triangle_bytes,
 )
 from dgdmn.memory.gaussian import Doubles, gram, softmax
@@ -55,8 +55,7 @@ class MixtureMemory:
         self.tasks, self.age = TaskLog(), 0
         self.components: tuple[Component, ...] = ()
         """In the order in which they were last met."""
-        size = spec.d if role == "ltm" else 0
-        self.pool = Pool(np.zeros((size, size)), inputs=CrossMoment.empty(spec))
+        self.pool = Pool.empty(spec.d if role == "ltm" else 0, CrossMoment.empty(spec))
         """A task memory gets the pool of the long-term memory before each use."""
 
     # Learning
@@ -107,6 +106,8 @@ class MixtureMemory:
                 between.append(old.between(one)[None])
                 one = old.merge(one, code)
             found[task, label] = one  # the component met last comes last
+        total = self.pool.total.add(x, np.zeros(len(y), np.int64))
+        self.pool = replace(self.pool, total=total)
         self._pool_scatter(gram(np.concatenate([centered, *between])), len(y))
         self.components = tuple(found.values())
 
@@ -124,18 +125,17 @@ class MixtureMemory:
         """Compare every setting with the default on rows that are not learned yet."""
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
-        right = np.zeros((len(SETTINGS), len(y)), dtype=bool)
+        settings, chosen = settings_for(self.config), self.pool.choose(self.config)
+        right = np.zeros((len(settings), len(y)), dtype=bool)
         surprise = np.zeros(len(TEMPERATURES))
-        chosen = self.pool.choose(self.config)
-        for shrinkage in SHRINKAGES:
+        for shrinkage in dict.fromkeys(shrinkage for shrinkage, _ in settings):
             frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
             tied, own = score_parts(x, components, self.pool, frozen, self.spec)
-            for index, setting in enumerate(SETTINGS):
-                if setting[0] != shrinkage:
-                    continue
-                scores = class_scores(tied + setting[1] * own, labels, self.n_classes)
-                right[index] = scores.argmax(axis=1) == y
-                if setting == chosen:
+            for weight in dict.fromkeys(weight for _, weight in settings):
+                scores = class_scores(tied + weight * own, labels, self.n_classes)
+                same = [setting == (shrinkage, weight) for setting in settings]
+                right[same] = scores.argmax(axis=1) == y
+                if chosen == (shrinkage, weight):
                     surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
         pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
         votes = np.stack([(right & ~default).sum(axis=1), (default & ~right).sum(axis=1)])
@@ -173,7 +173,7 @@ class MixtureMemory:
         (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
-        budget = self.config.memory_budget - self.spec.fixed_bytes
+        budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
             return
         self._merge_means(budget - 4 * self.spec.d * len(gather(awake)))
@@ -227,19 +227,20 @@ class MixtureMemory:
         removed = [one for one in self.components if matches(one)]
         kept = [one for one in self.components if not matches(one)]
         for one in removed:
+            self.age = max(0, self.age - one.n)
             if len(one.scatter) == self.spec.d:
-                code = self.spec.code
-                share = code @ one.scatter.astype(np.float64) @ code.T
-                pool = replace(self.pool, scatter=self.pool.scatter - share, _cache={})
-                self.pool = replace(pool, n=pool.n - one.n)
+                self.pool = self.pool.remove(one, self.spec.code)
         self.components = tuple(replace(one, label=labels.index(one.label)) for one in kept)
+        gone = {(one.task, one.label) for one in removed}
+        left = {
+            task: [c for c in info.classes if c in labels and (task, c) not in gone]
+            for task, info in self.tasks.items()
+        }
         self.tasks = TaskLog(
             {
-                task: TaskInfo(
-                    info.times, frozenset(c.label for c in self.components if c.task == task)
-                )
-                for task, info in self.tasks.items()
-                if any(one.task == task for one in self.components)
+                task: TaskInfo(self.tasks[task].times, frozenset(map(labels.index, classes)))
+                for task, classes in left.items()
+                if classes
             }
         )
         self.n_classes = len(labels)

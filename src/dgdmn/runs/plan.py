@@ -61,6 +61,7 @@ def plan_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]
         spec.check()
         start = spec.fixed_bytes + bytes_in(inputs.state())
         return _plan_mixture(spec, tasks, start, algorithm_info(name).short_term)
+    _check_epochs(name)
     outputs = max(config.n_classes, len(_classes(tasks)))
     once = replace(config, generator_epochs=1, learner_epochs=1, joint_epochs=1, recog_trainings=1)
     small = replace(once, min_steps=0, sttm_min_steps=0, code_buffer=False)
@@ -91,6 +92,7 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
         tasks = [(f"next task {n}", np.zeros(size)) for n, size in enumerate(sizes, start=1)]
         (spec,) = {memory.spec for memory in model.fitted_.snapshot().memory.mixtures()}  # type: ignore[attr-defined]
         return _plan_mixture(spec, tasks, info.memory_bytes, info.short_term, tuple(info.awake))
+    _check_epochs(info.algorithm)
     # Inputs get one value, and new classes may come.
     about |= {"features": 1, "feature_names": []}
     about["fitted"] |= {"shape": [1], "closed": False}
@@ -118,14 +120,13 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
 
 def planned_work(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> float | None:
     """The work of a whole run; None if the algorithm has no epochs or cannot be planned."""
-    if is_mixture(name, config):
+    if algorithm_info(name).closed_form or is_mixture(name, config):
         return None
     try:
         return sum(stage.work for stage in _count_stream(name, config, tasks, shape)) or None
     except Exception:
-        # Sums have no epochs, and an algorithm of another package may not work with counting networks.
-        info = algorithm_info(name)
-        if info.closed_form or info.category == "custom":
+        # An algorithm of another package may not work with counting networks.
+        if algorithm_info(name).category == "custom":
             return None
         raise
 
@@ -146,6 +147,12 @@ def training_work(epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> f
         n_in *= height * width
     products += sum(a * b for a, b in itertools.pairwise((n_in, *sizes)))
     return float(epoch.samples * products * (2 if is_generator else 1))
+
+
+def _check_epochs(name: str) -> None:
+    info = algorithm_info(name)
+    if info.closed_form:
+        raise UsageError(f"{info.title} reads each row once; there are no epochs to plan")
 
 
 def is_mixture(name: str, config: Config) -> bool:
@@ -178,9 +185,7 @@ def _classes(tasks: Labels) -> list[Any]:
 def _count_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> list[Stage]:
     """The stages of a new model with counting networks, for inputs of one value."""
     classes, small = _classes(tasks), config
-    if (info := algorithm_info(name)).closed_form:
-        raise UsageError(f"{info.title} reads each row once; there are no epochs to plan")
-    if info.exemplars:  # the real shape decides how many rows are kept
+    if algorithm_info(name).exemplars:  # the real shape decides how many rows are kept
         outputs = max(config.n_classes, len(classes))
         rows = exemplar_capacity(NetworkFactory(config, shape), outputs)
         small = replace(config, exemplars=rows)
