@@ -54,8 +54,10 @@ def test_modules_that_do_not_train_need_no_torch():
     assert "torch" not in packages_loaded_by("\n".join(code))
 
 
-def test_an_estimator_loads_torch_but_no_plots():
-    loaded = packages_loaded_by("from dgdmn import DGDMN")
+def test_an_estimator_loads_no_plots_and_torch_only_for_networks():
+    loaded = packages_loaded_by("from dgdmn import DGDMN; DGDMN().fit([[0.0], [1.0]], [0, 1])")
+    assert "torch" not in loaded
+    loaded = packages_loaded_by("from dgdmn import NN")
     assert "torch" in loaded
     assert not loaded & {"matplotlib", "rich", "tyro", "pooch"}
 
