@@ -30,7 +30,6 @@ from dgdmn.core.files import directory_lock, npz_bytes, write_atomic
 from dgdmn.core.text import count_noun, format_bytes, format_duration, format_option, join_names
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
-from dgdmn.runs.plan import MAX_TASKS, plan_next
 from dgdmn.storage import check_place, discard, holds_memory, whole
 from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays, rows_by_value
 
@@ -184,6 +183,8 @@ def load_memory(args: Namespace) -> Memory:
 
 def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, list[Any]]:
     """The rows of a task, by default the mean so far, and the stages of that many tasks and a sleep."""
+    from dgdmn.runs.plan import MAX_TASKS, plan_next  # it imports torch
+
     model, notes = memory
     info = model.info()
     times, seen = (sum(pair[n] for pair in notes["tasks"].values()) for n in (0, 1))
