@@ -22,8 +22,10 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.memory.components import (
     CHUNK,
     DECODED,
+    DEFAULT_SETTING,
     HELD_OUT,
     MAX_TESTED,
+    SETTINGS,
     TEMPERATURES,
     TEST_EVERY,
     Component,
@@ -120,24 +122,25 @@ class MixtureMemory:
         )
 
     def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self]) -> None:
-        """Count right answers of every setting on rows that are not learned yet."""
+        """Compare every setting with the default on rows that are not learned yet."""
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
         settings, chosen = settings_for(self.config), self.pool.choose(self.config)
-        counts: dict[tuple[float, float], int] = {}
+        answers: dict[tuple[float, float], NDArray[np.bool_]] = {}
         surprise = np.zeros(len(TEMPERATURES))
         for shrinkage in dict.fromkeys(shrinkage for shrinkage, _ in settings):
             frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
             tied, own = score_parts(x, components, self.pool, frozen, self.spec)
             for weight in dict.fromkeys(weight for _, weight in settings):
                 scores = class_scores(tied + weight * own, labels, self.n_classes)
-                counts[shrinkage, weight] = int((scores.argmax(axis=1) == y).sum())
+                answers[shrinkage, weight] = scores.argmax(axis=1) == y
                 if (shrinkage, weight) == chosen:
                     surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
-        right = np.array([counts[setting] for setting in settings])
-        pool = self.pool
+        right = np.stack([answers[setting] for setting in settings])
+        pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
+        votes = np.stack([(right & ~default).sum(axis=1), (default & ~right).sum(axis=1)])
         self.pool = replace(
-            pool, right=pool.right + right, surprise=pool.surprise + surprise, untested=0
+            pool, votes=pool.votes + votes, surprise=pool.surprise + surprise, untested=0
         )
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
