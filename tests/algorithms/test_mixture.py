@@ -372,9 +372,12 @@ def test_any_data_works_or_is_refused_in_one_sentence(name, one_task):
         warnings.simplefilter("error")
         try:
             model = learned(tasks, **options)
-        except (UsageError, ValueError) as error:
-            assert "\n" not in str(error), "refused in one sentence"
-            assert isinstance(error, UsageError)
+        except UsageError as error:
+            refused = str(error)
+        else:
+            refused = ""
+        if refused:
+            assert "\n" not in refused
             return
         answers = model.predict_proba(X)
         assert np.isfinite(answers).all()
@@ -519,9 +522,10 @@ def test_what_cannot_be_forgotten_is_refused_and_nothing_changes(tmp_path):
             model.forget(**options)
         assert "\n" not in str(raised.value)
         assert np.array_equal(model.predict_proba(X), before)
+    deep = DGDMN("deep", min_steps=2, generator_epochs=1, learner_epochs=1)
+    deep.partial_fit(X[:, :4] % 1, y, task="a")
     with pytest.raises(UsageError, match="cannot forget; only the mixture memory can"):
-        deep = DGDMN("deep", min_steps=2, generator_epochs=1, learner_epochs=1)
-        deep.partial_fit(X[:, :4] % 1, y, task="a").forget(labels=[0])
+        deep.forget(labels=[0])
 
 
 def test_a_model_that_has_forgotten_is_saved_and_resumes(tmp_path):
@@ -569,14 +573,12 @@ def test_two_models_as_they_come_merge_with_their_counts():
     a, b = DGDMN(random_state=1), DGDMN(random_state=2)
     a.partial_fit(X[:240], y[:240], task="a"), b.partial_fit(X[240:], y[240:], task="b")
     merged = merge(a, b)
-    right = [long_term(model.sleep()).pool.right for model in (a, b)]
-    assert np.array_equal(long_term(merged).pool.right, right[0] + right[1])
-    assert right[0].max() > 0
-    text_a, text_b = (
-        DGDMN(random_state=0).partial_fit(X[:40], np.array(v)[y[:40]])
-        for v in (list("abcd"), list("cdef"))
-    )
-    assert merge(text_a, text_b).classes_.tolist() == list("abcdef")
+    pools = [long_term(model.sleep()).pool for model in (a, b)]
+    assert np.array_equal(long_term(merged).pool.votes, pools[0].votes + pools[1].votes)
+    assert pools[0].surprise.max() > 0
+    texts = [np.array(list(letters))[y[:40]] for letters in ("abcd", "cdef")]
+    a, b = (DGDMN().partial_fit(X[:40], text, task="a") for text in texts)
+    assert merge(a, b).classes_.tolist() == list("abcdef")
 
 
 def test_models_that_do_not_fit_are_not_merged():
@@ -743,9 +745,9 @@ FORGED = [
     ((*POOL, "n"), "many", "n is"),
     ((*POOL, "mean"), lambda a: a[:5], "mean"),
     ((*POOL, "variation"), put(0, -1.0), "variation"),
-    ((*POOL, "right"), put(0, -1), "negative"),
-    ((*POOL, "right"), lambda a: a[1:], "right"),
-    ((*POOL, "right"), lambda a: a.astype(float), "right"),
+    ((*POOL, "votes"), put((0, 0), -1), "negative"),
+    ((*POOL, "votes"), lambda a: a[1:], "votes"),
+    ((*POOL, "votes"), lambda a: a.astype(float), "votes"),
     ((*POOL, "surprise"), put(0, -1.0), "negative"),
     ((*POOL, "untested"), -1, "untested"),
     ((*POOL, "untested"), None, "untested"),
@@ -805,11 +807,10 @@ def test_a_full_disk_leaves_the_old_memory(saved, tmp_path, monkeypatch):
     for name in ("write", "fsync"):
         with monkeypatch.context() as patch:
             patch.setattr(os, name, full)
-            try:
+            with pytest.raises(DgdmnError, match="No space left") as raised:
                 model.save(tmp_path / "memory")
-            except (DgdmnError, OSError) as error:
-                assert "\n" not in str(error)
-                assert np.array_equal(load(tmp_path / "memory").predict_proba(X), before)
+        assert "\n" not in str(raised.value)
+        assert np.array_equal(load(tmp_path / "memory").predict_proba(X), before)
     model.save(tmp_path / "memory")
     assert np.array_equal(load(tmp_path / "memory").predict_proba(X), model.predict_proba(X))
 
