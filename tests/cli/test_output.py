@@ -39,7 +39,9 @@ def memory(tmp_path, monkeypatch, call):
     y = np.repeat([f"a{ESCAPE}", FORMULA], 20)
     np.savez("rows.npz", X=X, y=y, task=np.repeat([f"one{ESCAPE}", "=two"], 20))
     quick = ("--min-steps", "20", "--generator-epochs", "2", "--learner-epochs", "2")
-    assert_plain(call("learn", "m", "rows.npz", "--preset", "deep", *quick, "--value-range", "-9", "9")[0])
+    assert_plain(
+        call("learn", "m", "rows.npz", "--preset", "deep", *quick, "--value-range", "-9", "9")[0]
+    )
     return tmp_path / "m"
 
 

@@ -126,17 +126,17 @@ class MixtureMemory:
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
         settings, chosen = settings_for(self.config), self.pool.choose(self.config)
-        right = np.zeros((len(settings), len(y)), dtype=bool)
+        answers: dict[tuple[float, float], NDArray[np.bool_]] = {}
         surprise = np.zeros(len(TEMPERATURES))
         for shrinkage in dict.fromkeys(shrinkage for shrinkage, _ in settings):
             frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
             tied, own = score_parts(x, components, self.pool, frozen, self.spec)
             for weight in dict.fromkeys(weight for _, weight in settings):
                 scores = class_scores(tied + weight * own, labels, self.n_classes)
-                same = [setting == (shrinkage, weight) for setting in settings]
-                right[same] = scores.argmax(axis=1) == y
-                if chosen == (shrinkage, weight):
+                answers[shrinkage, weight] = scores.argmax(axis=1) == y
+                if (shrinkage, weight) == chosen:
                     surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
+        right = np.stack([answers[setting] for setting in settings])
         pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
         votes = np.stack([(right & ~default).sum(axis=1), (default & ~right).sum(axis=1)])
         self.pool = replace(
