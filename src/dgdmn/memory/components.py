@@ -18,6 +18,7 @@ from scipy.linalg import cho_factor, cho_solve, lapack
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.memory.gaussian import Doubles, pack, shrink, unpack
+from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
 
 SHRINKAGES = (0.0003, 0.003, 0.03, 0.3)
@@ -60,6 +61,8 @@ class Component:
     """Mean of the features, shape (d,); float32 once the budget has bound."""
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
+    sketch: Counts = field(default_factory=no_counts)
+    """How well its rows were known before they were learned: counts of relative scores."""
 
     def merge(self, other: "Component", code: Doubles) -> Self:
         """Both components as one; the code maps features to code (Chan's formula)."""
@@ -72,6 +75,7 @@ class Component:
             n=n,
             mean=self.mean + (other.n / n) * apart,
             scatter=scatter + np.outer(between, between),
+            sketch=self.sketch + other.sketch,
         )
 
     def between(self, other: "Component") -> Doubles:
@@ -82,7 +86,8 @@ class Component:
 
     @property
     def nbytes(self) -> int:
-        return int(self.mean.nbytes) + triangle_bytes(len(self.scatter), self.scatter.itemsize)
+        scatter = triangle_bytes(len(self.scatter), self.scatter.itemsize)
+        return int(self.mean.nbytes) + scatter + SKETCH_BYTES
 
     def state(self) -> State:
         return {**vars(self), "scatter": pack(self.scatter)}
@@ -108,6 +113,7 @@ class Component:
             whole(state, "n", 1),
             _load_array(state, "mean", (spec.d,), floats),
             scatter.astype(packed.dtype),
+            _load_array(state, "sketch", (BINS,), (np.uint32,)),
         )
 
 
@@ -358,9 +364,14 @@ class MixtureSpec:
         decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED) if self.n_inputs else 0
         return triangle_bytes(self.d, 8) + triangle_bytes(self.q, 8) + counts + decoder
 
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of a component without its scatter."""
+        return 4 * self.d + SKETCH_BYTES
+
     def check(self) -> None:
         """Refuse a budget that the pool alone exceeds."""
-        least = self.fixed_bytes + 4 * self.d
+        least = self.fixed_bytes + self.least_bytes
         if least > self.config.memory_budget:
             raise UsageError(
                 f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "

@@ -174,7 +174,7 @@ class MixtureMemory:
         budget = self.config.memory_budget - self.spec.fixed_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
             return
-        self._merge_means(budget - 4 * self.spec.d * len(gather(awake)))
+        self._merge_means(budget - self.spec.least_bytes * len(gather(awake)))
         everything = gather([self, *awake])
         n_new += sum(memory.age for memory in awake)
         share = max(self.config.kappa, n_new / max(1, n_new + self.age))
@@ -186,7 +186,7 @@ class MixtureMemory:
             if part.any():
                 weights[part] *= amount / weights[part].sum()
         blocks = fit_blocks(
-            budget - 4 * self.spec.d * len(everything),
+            budget - self.spec.least_bytes * len(everything),
             weights,
             [len(one.scatter) for one in everything],
         )
@@ -197,11 +197,11 @@ class MixtureMemory:
     def _merge_means(self, budget: int) -> None:
         """Merge components of the same class, oldest first, until their means fit."""
         components = list(self.components)
-        while 4 * self.spec.d * len(components) > budget:
+        while self.spec.least_bytes * len(components) > budget:
             labels = [one.label for one in components]
             index = next((i for i, label in enumerate(labels) if label in labels[i + 1 :]), None)
             if index is None:
-                needed = 4 * self.spec.d * len(components) - budget + self.config.memory_budget
+                needed = self.spec.least_bytes * len(components) - budget + self.config.memory_budget
                 warnings.warn(
                     f"memory_budget is {self.config.memory_budget:,}; one mean per class needs "
                     f"{needed:,} bytes, so the memory grows beyond it",
