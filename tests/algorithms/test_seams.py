@@ -100,33 +100,33 @@ def test_an_own_memory_is_saved_pickled_and_passed_again(tasks, tmp_path):
 
 
 @pytest.fixture
-def ncm(monkeypatch):
+def own_gnb(monkeypatch):
     """The class of examples/own_algorithm.py, which is not registered, and its name."""
     monkeypatch.syspath_prepend(EXAMPLES)
-    yield algorithm("own_algorithm:NCM")
+    yield algorithm("own_algorithm:OwnGNB")
     sys.modules.pop("own_algorithm", None)
 
 
-def test_an_unregistered_algorithm_is_found_by_its_module_and_class(ncm, tasks):
-    about = algorithm_info("own_algorithm:NCM")
-    assert (about.name, about.title) == ("own_algorithm:NCM", "NCM")
+def test_an_unregistered_algorithm_is_found_by_its_module_and_class(own_gnb, tasks):
+    about = algorithm_info("own_algorithm:OwnGNB")
+    assert (about.name, about.title) == ("own_algorithm:OwnGNB", "OwnGNB")
     assert [about.generative, about.short_term, about.exemplars] == [False] * 3
-    check_algorithm(ncm, not_applicable={"epochs", "randomness"})
-    info = ncm().partial_fit(*tasks[0]).info()
-    assert (info.algorithm, info.title) == ("own_algorithm:NCM", "NCM")
+    check_algorithm(own_gnb, not_applicable={"epochs", "randomness"})
+    info = own_gnb().partial_fit(*tasks[0]).info()
+    assert (info.algorithm, info.title) == ("own_algorithm:OwnGNB", "OwnGNB")
 
 
-def test_an_unregistered_algorithm_is_loaded_only_with_its_class(ncm, tasks, tmp_path):
-    model = ncm().partial_fit(*tasks[0]).partial_fit(*tasks[1])
+def test_an_unregistered_algorithm_is_loaded_only_with_its_class(own_gnb, tasks, tmp_path):
+    model = own_gnb().partial_fit(*tasks[0]).partial_fit(*tasks[1])
     model.save(tmp_path)
-    with pytest.raises(UsageError, match="own_algorithm:NCM is not registered; pass load"):
+    with pytest.raises(UsageError, match="own_algorithm:OwnGNB is not registered; pass load"):
         load(tmp_path)
-    loaded = load(tmp_path, algorithm=ncm)
+    loaded = load(tmp_path, algorithm=own_gnb)
     assert np.array_equal(loaded.predict_proba(tasks[0][0]), model.predict_proba(tasks[0][0]))
 
 
-@pytest.mark.parametrize("name", ["no_such_module:NCM", "own_algorithm:NoSuchClass", ":"])
-def test_a_class_that_cannot_be_imported_gives_one_sentence(ncm, name):
+@pytest.mark.parametrize("name", ["no_such_module:OwnGNB", "own_algorithm:NoSuchClass", ":"])
+def test_a_class_that_cannot_be_imported_gives_one_sentence(own_gnb, name):
     with pytest.raises(UsageError, match=r"cannot import .*; give package.module:Class"):
         algorithm(name)
 
@@ -233,7 +233,7 @@ def identities(fitted):
         part for one in memories for part in (one.generator, one.learner, one.prior, one.codes)
     ]
     shared = [fitted, memory, memory.stm, memory.stm.awake, *memories, *parts, fitted.labels]
-    return [id(one) for one in (*shared, fitted.rng, fitted.scaling)]
+    return [id(one) for one in (*shared, fitted.rng, fitted.inputs)]
 
 
 def test_a_failed_call_leaves_the_same_objects(make, tasks):

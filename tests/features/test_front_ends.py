@@ -1,11 +1,20 @@
 """Front ends: what they compute, that batches do not matter, and what they refuse."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.decomposition import PCA
 
-from dgdmn import SLDA, load
+from dgdmn import NCM, SLDA, Ridge, load
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.features import FrontEnd, choose
 from dgdmn.features.images import ImageFeatures, averaging, convolve, gabor_filters, pool
@@ -99,8 +108,8 @@ def test_a_column_that_did_not_vary_at_first_stays_usable():
     later = rows.copy()
     later[:, 1] = 8
     found, other = front_end.apply(rows), front_end.apply(later)
-    assert np.array_equal(found[:, 3:], other[:, 3:]), "units ignore it"
     np.testing.assert_allclose(other[:, 1] - found[:, 1], 1)
+    assert not np.allclose(found[:, 3:], other[:, 3:]), "units see it in its own units"
 
 
 @pytest.mark.parametrize("rows", [np.ones((1, 3)), np.ones((9, 3))])
@@ -203,3 +212,112 @@ def test_a_built_in_front_end_that_changed_is_refused_at_load(tmp_path, monkeypa
     monkeypatch.setattr("dgdmn.features.images.WAVELENGTHS", (2.0, 4.0))
     with pytest.raises(DgdmnError, match="features 'gabor' differ"):
         load(tmp_path / "memory")
+
+
+def test_a_built_in_front_end_saves_its_seed_and_sizes_and_the_scale_of_relu():
+    rows = np.random.default_rng(0).normal(size=(9, 16))
+    common = {"kind", "seed", "n_features", "image_shape", "fingerprint"}
+    plain = FrontEnd.fit(rows, "none", seed=3).state()["features"]
+    assert {*plain} == common
+    assert (plain["kind"], plain["seed"], plain["image_shape"]) == ("none", 3, [16])
+    scaled = FrontEnd.fit(rows, "relu", seed=3).state()["features"]
+    assert {*scaled} == common | {"center", "spread"}
+    images = FrontEnd.fit(np.zeros((1, 144)), "auto", seed=0, image_shape=(12, 12))
+    assert images.state()["features"]["image_shape"] == [12, 12]
+
+
+@pytest.mark.parametrize("make", [NCM, SLDA, Ridge])
+def test_features_depend_on_code_seed_and_never_on_random_state(make):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 5)), np.arange(40) % 2
+    options = {"ridge_units": 30} if make is Ridge else {}
+    one, other, seeded = (
+        make(**options, **seeds).fit(X, y).predict_proba(X)
+        for seeds in ({"random_state": 0}, {"random_state": 1}, {"code_seed": 1})
+    )
+    assert np.array_equal(one, other)
+    assert not np.array_equal(one, seeded)
+
+
+def test_ridge_has_units_of_its_own_instead_of_relu():
+    rows = np.random.default_rng(0).normal(size=(20, 5))
+    model = Ridge(ridge_units=30).fit(rows, np.arange(20) % 2)
+    assert model.fitted_.inputs.kind == "none"
+    images = np.random.default_rng(0).uniform(size=(20, 144))
+    model = Ridge(ridge_units=30, image_shape=(12, 12)).fit(images, np.arange(20) % 2)
+    assert model.fitted_.inputs.kind == "gabor"
+
+
+def test_a_first_call_of_one_class_leaves_features_for_classes_that_are_far_away():
+    rng = np.random.default_rng(0)
+    front_end = FrontEnd.fit(rng.normal(size=(50, 4)), "relu", seed=0)
+    for distance in (1, 3, 10, 30):
+        near, far = (front_end.apply(at * distance + rng.normal(size=(60, 4))) for at in (1.0, 1.5))
+        assert (near[:, 4:].std(axis=0) > 0).mean() > 0.2, "units that still vary"
+        assert np.abs(near.mean(axis=0) - far.mean(axis=0)).max() > 0.4 * distance
+    model = SLDA()
+    tasks = [rng.normal([0, 0], 1, (80, 2)), rng.normal([40, 0], 1, (80, 2))]
+    tasks += [rng.normal([0, -9], 0.2, (80, 2))]
+    for label, X in enumerate(tasks):
+        model.partial_fit(X, np.full(80, label))
+    assert min(model.score(X, np.full(80, k)) for k, X in enumerate(tasks)) > 0.95
+
+
+def test_a_function_gets_the_shape_and_the_values_of_an_image():
+    seen = []
+
+    def watch(X):
+        seen.append((X.shape[1:], float(X.max())))
+        return X.reshape(len(X), -1)[:, :70]
+
+    rows = np.random.default_rng(0).integers(0, 256, (30, 144), dtype=np.uint8)
+    SLDA(features=watch, image_shape=(12, 12)).fit(rows, np.arange(30) % 2)
+    assert {shape for shape, _ in seen} == {(12, 12)}
+    assert seen[-1][1] <= 1, "bytes are value / 255"
+
+
+def test_the_recipes_of_the_docs_work_in_any_batch_and_after_loading(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    import own_features as recipes
+
+    rng = np.random.default_rng(0)
+    images, y = rng.uniform(size=(30, 12, 12)), np.arange(30) % 3
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Dropout(), torch.nn.Flatten()
+    )
+    recipes.write_onnx(tmp_path / "units.onnx", 144, 20)
+    pca = PCA(5).fit(images.reshape(30, -1))
+    for features in (
+        recipes.torch_features(module, batch_size=7),
+        recipes.onnx_features(tmp_path / "units.onnx"),
+        recipes.transformer_features(pca),
+    ):
+        one_by_one = np.concatenate([features(image[None]) for image in images])
+        np.testing.assert_allclose(features(images), one_by_one, atol=1e-5)
+        model = clone(NCM(features=features)).fit(images, y)
+        assert model.features is features
+        model.save(tmp_path / "memory")
+        again = load(tmp_path / "memory", features=features)
+        assert np.array_equal(again.predict_proba(images), model.predict_proba(images))
+    sys.modules.pop("own_features")
+
+
+@pytest.mark.slow
+def test_the_real_command_line_runs_with_another_front_end(tmp_path):
+    words = ["run", "embedded", "--algorithm", "slda+features=none", "--jobs", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dgdmn.cli", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    directory = tmp_path / "runs" / "embedded-slda-best-features-none-seed0"
+    assert json.loads((directory / "config.json").read_text())["options"]["features"] == "none"
+    summary = json.loads((directory / "summary.json").read_text())
+    d, k = 784, 10
+    sums = 8 * (d * (d + 1) // 2 + k * d + k) + 8 * 5  # triangle, means, counts, right answers
+    assert summary["memory_bytes"] - sums == 8 * 2 * 8, "the fingerprint; no filters"
+    assert summary["acc"] > 0.9

@@ -63,7 +63,7 @@ class RidgeMemory:
     def _hidden(self, x: NDArray[Any]) -> Doubles:
         """The units, and a constant."""
         assert self.scale is not None
-        units = self.units(self.scale.apply(np.asarray(x, np.float64)), self.scale.varies)
+        units = self.units(self.scale.apply(np.asarray(x, np.float64)))
         return np.concatenate([units, np.ones((len(x), 1))], axis=1)
 
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:

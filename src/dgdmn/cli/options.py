@@ -253,7 +253,9 @@ def _class_arguments(name: str) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         names = vars(sys.modules[place.__module__]) if place.__module__ in sys.modules else {}
         for key, hint in inspect.get_annotations(place).items():
             one = SimpleNamespace(__annotations__={key: hint})
-            with suppress(NameError):  # of a type that only type checkers import: no plain value
+            with suppress(
+                NameError, TypeError
+            ):  # only for type checkers, or a ClassVar: no plain value
                 hints |= get_type_hints(one, names)
     found = {}
     for key, parameter in inspect.signature(kind).parameters.items():

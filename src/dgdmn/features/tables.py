@@ -16,14 +16,13 @@ MAX_COLUMNS = 1_024
 """A wider table is projected to this many features: a pooled scatter of more would not fit 8 MB."""
 RELU_FEATURES = 1_000
 """Columns and ReLU units together."""
-HINGES = (0.25, 8.0)
-"""Range of the distance, in deviations, at which a unit switches on. The first task may have one class,
-and then its deviation says little about the distance of later classes."""
+HINGES = (0.1, 4.0)
+"""Range of the deviation of hinges, on the squashed scale; an upper end of 8 is no better (LOG.md)."""
 OFFSET = 0.05
 """Deviations between the stored center and the mean, so that the center is never a training row."""
 
 
-_SCALE = ("center", "spread", "varies")
+_SCALE = ("center", "spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +31,7 @@ class Scale:
 
     center: Doubles
     spread: Doubles
-    """Deviation; 1 where the column was constant."""
-    varies: NDArray[np.bool_]
-    """Whether the column varied. Units ignore a column whose scale is unknown."""
+    """Deviation; 1 where the column was constant in the first call."""
 
     @classmethod
     def fit(cls, X: Doubles, seed: int) -> Self:
@@ -49,7 +46,7 @@ class Scale:
             )
         spread = np.where(varies, spread, 1.0)
         sign = np.random.default_rng([seed, 3]).choice([-1.0, 1.0], X.shape[1])
-        return cls(X.mean(axis=0) + OFFSET * sign * spread, spread, varies)
+        return cls(X.mean(axis=0) + OFFSET * sign * spread, spread)
 
     @classmethod
     def parse(cls, scale: Any, n_columns: int) -> Self:
@@ -64,43 +61,52 @@ class Scale:
             ) from error
         if not (np.isfinite(center).all() and np.isfinite(spread).all() and (spread > 0).all()):
             raise UsageError("scale must have finite centers and spreads above 0")
-        return cls(center, spread, np.ones(n_columns, dtype=bool))
+        return cls(center, spread)
 
     @classmethod
     def restore(cls, state: State, n_columns: int) -> Self:
         """The scale that `state` described."""
-        center, spread, varies = (np.array(to_numpy(state[key])) for key in _SCALE)
-        shapes = {center.shape, spread.shape, varies.shape}
-        if shapes != {(n_columns,)} or varies.dtype != np.bool_ or not (spread > 0).all():
+        center, spread = (np.array(to_numpy(state[key]), dtype=np.float64) for key in _SCALE)
+        if {center.shape, spread.shape} != {(n_columns,)} or not (spread > 0).all():
+            shapes = f"{center.shape} and {spread.shape}"
             raise ValueError(f"the scale of {n_columns} columns has arrays of shapes {shapes}")
-        return cls(center.astype(np.float64), spread.astype(np.float64), varies)
+        return cls(center, spread)
 
     def state(self) -> State:
-        return dict(zip(_SCALE, (self.center, self.spread, self.varies), strict=True))
+        return dict(zip(_SCALE, (self.center, self.spread), strict=True))
 
     def apply(self, X: Doubles) -> Doubles:
         return (X - self.center) / self.spread
 
 
 class ReluUnits:
-    """Random units max(0, w · z − t) of standardized columns z. Directions and hinges come from the seed."""
+    """Random units max(0, w · asinh(z) − t) of standardized columns z. Weights and hinges come from the seed.
+
+    asinh: the first task may have one class, and then later classes are 100 deviations away and more.
+    A unit sees 1 to all columns, the number log-uniform: few suit binary and heavy-tailed columns, many suit
+    embeddings.
+    """
 
     def __init__(self, n_columns: int, n_units: int, seed: int) -> None:
         self.n_columns, self.n_units, self.seed = n_columns, n_units, seed
 
-    def __call__(self, z: Doubles, varies: NDArray[np.bool_]) -> Doubles:
+    def __call__(self, z: Doubles) -> Doubles:
         weights, hinges = self._parameters
-        used = weights * varies[:, None]
-        norm = np.linalg.norm(used, axis=0)
-        return np.maximum(z @ (used / np.where(norm > 0, norm, 1)) - hinges, 0)
+        units: Doubles = np.maximum(np.arcsinh(z) @ weights - hinges, 0)
+        return units
 
     @cached_property
     def _parameters(self) -> tuple[Doubles, Doubles]:
         rng = np.random.default_rng([self.seed, 4])
-        weights = rng.standard_normal((self.n_columns, self.n_units))
+        shape = (self.n_columns, self.n_units)
+        weights = rng.standard_normal(shape)
+        n_seen = np.exp(rng.uniform(0, np.log(self.n_columns + 1), self.n_units)).astype(np.int64)
+        rank = rng.random(shape).argsort(axis=0).argsort(axis=0)
+        weights[rank >= np.maximum(n_seen, 1)] = 0
         low, high = np.log(HINGES)
-        distance = np.exp(rng.uniform(low, high, self.n_units))
-        return weights, distance * rng.standard_normal(self.n_units)
+        deviation = np.exp(rng.uniform(low, high, self.n_units))
+        hinges = deviation * rng.standard_normal(self.n_units)
+        return weights / np.linalg.norm(weights, axis=0), hinges
 
 
 class TableFeatures:
@@ -113,7 +119,7 @@ class TableFeatures:
 
     def __call__(self, X: NDArray[Any]) -> Doubles:
         z = self.scale.apply(X.reshape(len(X), -1).astype(np.float64))
-        return np.concatenate([z, self._units(z, self.scale.varies)], axis=1)
+        return np.concatenate([z, self._units(z)], axis=1)
 
     def invert(self, features: Doubles) -> Doubles:
         """The rows: their columns are the first features."""

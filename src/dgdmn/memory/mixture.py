@@ -22,6 +22,7 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.memory.components import (
     CHUNK,
     DECODED,
+    DEFAULT_SETTING,
     HELD_OUT,
     MAX_TESTED,
     SETTINGS,
@@ -120,10 +121,10 @@ class MixtureMemory:
         )
 
     def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self]) -> None:
-        """Count right answers of every setting on rows that are not learned yet."""
+        """Compare every setting with the default on rows that are not learned yet."""
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
-        right = np.zeros(len(SETTINGS), np.int64)
+        right = np.zeros((len(SETTINGS), len(y)), dtype=bool)
         surprise = np.zeros(len(TEMPERATURES))
         chosen = self.pool.choose(self.config)
         for shrinkage in SHRINKAGES:
@@ -133,12 +134,13 @@ class MixtureMemory:
                 if setting[0] != shrinkage:
                     continue
                 scores = class_scores(tied + setting[1] * own, labels, self.n_classes)
-                right[index] = int((scores.argmax(axis=1) == y).sum())
+                right[index] = scores.argmax(axis=1) == y
                 if setting == chosen:
                     surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
-        pool = self.pool
+        pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
+        votes = np.stack([(right & ~default).sum(axis=1), (default & ~right).sum(axis=1)])
         self.pool = replace(
-            pool, right=pool.right + right, surprise=pool.surprise + surprise, untested=0
+            pool, votes=pool.votes + votes, surprise=pool.surprise + surprise, untested=0
         )
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
