@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import cho_factor, cho_solve, lapack, solve_triangular
 
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError, UsageError
@@ -204,6 +204,16 @@ class Pool:
             found = unit * cho_solve(factor, unit * means.T, check_finite=False)
             self._cache[key] = (kept, found, -0.5 * np.einsum("kd,dk->k", means, found))
         return self._cache[key][1], self._cache[key][2]
+
+    def log_common(self, x: Doubles, shrinkage: float) -> Doubles:
+        """What tied scores leave out of a log density: log N(x; 0, S₀), shape (n,)."""
+        (factor, _), unit = self._factor(shrinkage)
+        white = solve_triangular(factor, unit * x.T, lower=True, check_finite=False)
+        log_det = 2 * float(np.log(np.diag(factor)).sum() - np.log(unit).sum())
+        found: Doubles = -0.5 * (
+            (white**2).sum(axis=0) + log_det + len(unit) * math.log(2 * math.pi)
+        )
+        return found
 
     def _factor(self, shrinkage: float) -> tuple[Any, Doubles]:
         """The Cholesky factor of S₀ scaled to unit diagonal, and the scale as a column."""

@@ -44,6 +44,7 @@ from dgdmn.memory.components import (
 from dgdmn.memory.gaussian import Doubles, gram, softmax
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.task_log import TaskInfo, TaskLog
+from dgdmn.memory.unknown import relative_scores, sketch, usual_share
 from dgdmn.storage import State, typed, whole
 
 
@@ -82,15 +83,11 @@ class MixtureMemory:
             code = encode(x, self.spec.code[:, :DECODED])
             self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code))
         tested = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
-        due = self.pool.untested + len(y) >= TEST_EVERY and self._chooses()
-        if due and tested.any():
+        if self.pool.untested + len(y) >= TEST_EVERY and tested.any():
             self._add(x[~tested], y[~tested], task)
-            self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others)
+            self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others, task)
             x, y = x[tested], y[tested]
         self._add(x, y, task)
-
-    def _chooses(self) -> bool:
-        return self.config.shrinkage == 0 or self.config.own_covariance == -1
 
     def _add(self, x: Doubles, y: NDArray[np.int64], task: str) -> None:
         """Add rows to the components of a task and to the pool."""
@@ -120,27 +117,40 @@ class MixtureMemory:
             _cache={},
         )
 
-    def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self]) -> None:
-        """Compare every setting with the default on rows that are not learned yet."""
+    def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self], task: str) -> None:
+        """Compare every setting with the default on rows that are not learned yet, and calibrate."""
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
         right = np.zeros((len(SETTINGS), len(y)), dtype=bool)
-        surprise = np.zeros(len(TEMPERATURES))
         chosen = self.pool.choose(self.config)
-        for shrinkage in SHRINKAGES:
+        chooses = self.config.shrinkage == 0 or self.config.own_covariance == -1
+        for shrinkage in {*SHRINKAGES, chosen[0]} if chooses else {chosen[0]}:
             frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
             tied, own = score_parts(x, components, self.pool, frozen, self.spec)
             for index, setting in enumerate(SETTINGS):
-                if setting[0] != shrinkage:
-                    continue
-                scores = class_scores(tied + setting[1] * own, labels, self.n_classes)
-                right[index] = scores.argmax(axis=1) == y
-                if setting == chosen:
-                    surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
+                if setting[0] == shrinkage and chooses:
+                    scores = class_scores(tied + setting[1] * own, labels, self.n_classes)
+                    right[index] = scores.argmax(axis=1) == y
+            if shrinkage == chosen[0]:
+                scores = tied + chosen[1] * own
+                if len(components) > 1:  # one alone has no background
+                    relative = self._relative(scores, tied, components, shrinkage)
+                    self._sketch(relative, y, task)
+                by_class = class_scores(scores, labels, self.n_classes)
+                surprise = np.array([_surprise(by_class / one, y) for one in TEMPERATURES])
         pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
         votes = np.stack([(right & ~default).sum(axis=1), (default & ~right).sum(axis=1)])
         self.pool = replace(
             pool, votes=pool.votes + votes, surprise=pool.surprise + surprise, untested=0
+        )
+
+    def _sketch(self, relative: Doubles, y: NDArray[np.int64], task: str) -> None:
+        """Count the relative scores of tested rows in their components."""
+        self.components = tuple(
+            replace(one, sketch=one.sketch + sketch(relative[y == one.label]))
+            if one.task == task and (y == one.label).any()
+            else one
+            for one in self.components
         )
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
@@ -203,7 +213,9 @@ class MixtureMemory:
             labels = [one.label for one in components]
             index = next((i for i, label in enumerate(labels) if label in labels[i + 1 :]), None)
             if index is None:
-                needed = self.spec.least_bytes * len(components) - budget + self.config.memory_budget
+                needed = (
+                    self.spec.least_bytes * len(components) - budget + self.config.memory_budget
+                )
                 warnings.warn(
                     f"memory_budget is {self.config.memory_budget:,}; one mean per class needs "
                     f"{needed:,} bytes, so the memory grows beyond it",
@@ -277,19 +289,52 @@ class MixtureMemory:
     ) -> tuple[Doubles, NDArray[np.int64], NDArray[np.int64]]:
         """log p(x, component) up to a term that all share; the class and the memory of each component."""
         memories = [self, *others]
-        components = gather(memories)
-        labels = np.array([one.label for one in components], dtype=np.int64)
+        labels = np.array([one.label for one in gather(memories)], dtype=np.int64)
         owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
-        x = np.asarray(x, np.float64)
+        return self._joint_parts(x, others)[0], labels, owner
+
+    def _joint_parts(self, x: Any, others: Sequence[Self]) -> tuple[Doubles, Doubles]:
+        """Scores of all components and their tied part, both (n, components)."""
+        components, x = gather([self, *others]), np.asarray(x, np.float64)
         if not components:
-            return np.zeros((len(x), 0)), labels, owner
+            return np.zeros((len(x), 0)), np.zeros((len(x), 0))
         frozen = self._frozen()
         parts = [
             score_parts(x[at : at + CHUNK], components, self.pool, frozen, self.spec)
             for at in range(0, max(1, len(x)), CHUNK)
         ]
         tied, own = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return tied + frozen.setting[1] * own, labels, owner
+        return tied + frozen.setting[1] * own, tied
+
+    def _relative(
+        self, scores: Doubles, tied: Doubles, components: Sequence[Component], shrinkage: float
+    ) -> Doubles:
+        means = np.stack([one.mean for one in components]).astype(np.float64)
+        counts = np.array([one.n for one in components], dtype=np.float64)
+        weights = self.pool.weights(components, shrinkage)[0]
+        return relative_scores(scores, tied, means, weights, counts)
+
+    def relative_scores(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
+        """How much better the best component explains each row than the background does, shape (n,)."""
+        scores, tied = self._joint_parts(x, others)
+        components = gather([self, *others])
+        return self._relative(scores, tied, components, self._frozen().setting[0])
+
+    def usual_share(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
+        """The share of tested rows that were known worse than each row; None if that was not measured."""
+        components = gather([self, *others])
+        sketches = [one.sketch for one in components]
+        if len(components) < 2 or not np.any(sketches):
+            return None
+        return usual_share(self.relative_scores(x, others), sketches)
+
+    def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
+        """log p(x) of the features if all components are equally likely; exact for g = 1."""
+        x, setting = np.asarray(x, np.float64), self._frozen().setting
+        scores = self._joint_parts(x, others)[0]
+        total = np.logaddexp.reduce(scores, axis=1) - np.log(scores.shape[1])
+        found: Doubles = total + self.pool.log_common(x, setting[0])
+        return found
 
     def predict_proba(self, x: Any) -> Doubles:
         """Class probabilities by the components of this memory."""
