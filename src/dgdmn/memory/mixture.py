@@ -122,20 +122,20 @@ class MixtureMemory:
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
         right = np.zeros((len(SETTINGS), len(y)), dtype=bool)
-        chosen = self.pool.choose(self.config)
+        chosen, reference = self.pool.choose(self.config), self._reference_setting
         chooses = self.config.shrinkage == 0 or self.config.own_covariance == -1
-        for shrinkage in {*SHRINKAGES, chosen[0]} if chooses else {chosen[0]}:
+        for shrinkage in {chosen[0], reference[0], *(SHRINKAGES if chooses else ())}:
             frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
             tied, own = score_parts(x, components, self.pool, frozen, self.spec)
             for index, setting in enumerate(SETTINGS):
                 if setting[0] == shrinkage and chooses:
                     scores = class_scores(tied + setting[1] * own, labels, self.n_classes)
                     right[index] = scores.argmax(axis=1) == y
+            if shrinkage == reference[0] and len(components) > 1:  # one alone has no background
+                scores = tied + reference[1] * own
+                self._sketch(self._relative(scores, tied, components), y, task)
             if shrinkage == chosen[0]:
                 scores = tied + chosen[1] * own
-                if len(components) > 1:  # one alone has no background
-                    relative = self._relative(scores, tied, components, shrinkage)
-                    self._sketch(relative, y, task)
                 by_class = class_scores(scores, labels, self.n_classes)
                 surprise = np.array([_surprise(by_class / one, y) for one in TEMPERATURES])
         pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
@@ -171,6 +171,8 @@ class MixtureMemory:
         self.age += n_new
         setting = self.pool.choose(self.config)
         self.pool = replace(self.pool, frozen=self.pool.freeze(setting, self.spec.code))
+        if setting == self._reference_setting:  # factors are computed once for both
+            self.pool._cache["reference"] = self.pool.frozen
 
     # Budget
 
@@ -291,14 +293,16 @@ class MixtureMemory:
         memories = [self, *others]
         labels = np.array([one.label for one in gather(memories)], dtype=np.int64)
         owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
-        return self._joint_parts(x, others)[0], labels, owner
+        scores, _ = self._joint_parts(x, others, self._frozen())
+        return scores, labels, owner
 
-    def _joint_parts(self, x: Any, others: Sequence[Self]) -> tuple[Doubles, Doubles]:
+    def _joint_parts(
+        self, x: Any, others: Sequence[Self], frozen: Frozen
+    ) -> tuple[Doubles, Doubles]:
         """Scores of all components and their tied part, both (n, components)."""
         components, x = gather([self, *others]), np.asarray(x, np.float64)
         if not components:
             return np.zeros((len(x), 0)), np.zeros((len(x), 0))
-        frozen = self._frozen()
         parts = [
             score_parts(x[at : at + CHUNK], components, self.pool, frozen, self.spec)
             for at in range(0, max(1, len(x)), CHUNK)
@@ -306,19 +310,26 @@ class MixtureMemory:
         tied, own = (np.concatenate(part) for part in zip(*parts, strict=True))
         return tied + frozen.setting[1] * own, tied
 
-    def _relative(
-        self, scores: Doubles, tied: Doubles, components: Sequence[Component], shrinkage: float
-    ) -> Doubles:
+    def _relative(self, scores: Doubles, tied: Doubles, components: Sequence[Component]) -> Doubles:
         means = np.stack([one.mean for one in components]).astype(np.float64)
         counts = np.array([one.n for one in components], dtype=np.float64)
-        weights = self.pool.weights(components, shrinkage)[0]
+        weights = self.pool.weights(components, self._reference_setting[0])[0]
         return relative_scores(scores, tied, means, weights, counts)
 
     def relative_scores(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """How much better the best component explains each row than the background does, shape (n,)."""
-        scores, tied = self._joint_parts(x, others)
-        components = gather([self, *others])
-        return self._relative(scores, tied, components, self._frozen().setting[0])
+        if "reference" not in self.pool._cache:
+            setting = self._reference_setting
+            self.pool._cache["reference"] = self.pool.freeze(setting, self.spec.code)
+        scores, tied = self._joint_parts(x, others, self.pool._cache["reference"])
+        return self._relative(scores, tied, gather([self, *others]))
+
+    @property
+    def _reference_setting(self) -> tuple[float, float]:
+        """λ and g of relative scores: always the same, so that counts of different times are comparable."""
+        shrinkage, weight = DEFAULT_SETTING
+        given = self.config.own_covariance
+        return self.config.shrinkage or shrinkage, weight if given == -1 else given
 
     def usual_share(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
         """The share of tested rows that were known worse than each row; None if that was not measured."""
@@ -330,10 +341,10 @@ class MixtureMemory:
 
     def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """log p(x) of the features if all components are equally likely; exact for g = 1."""
-        x, setting = np.asarray(x, np.float64), self._frozen().setting
-        scores = self._joint_parts(x, others)[0]
+        x, frozen = np.asarray(x, np.float64), self._frozen()
+        scores, _ = self._joint_parts(x, others, frozen)
         total = np.logaddexp.reduce(scores, axis=1) - np.log(scores.shape[1])
-        found: Doubles = total + self.pool.log_common(x, setting[0])
+        found: Doubles = total + self.pool.log_common(x, frozen.setting[0])
         return found
 
     def predict_proba(self, x: Any) -> Doubles:
