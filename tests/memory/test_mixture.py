@@ -16,6 +16,7 @@ from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.components import (
+    DEFAULT_SETTING,
     SETTINGS,
     TRUST,
     CrossMoment,
@@ -315,12 +316,12 @@ def test_task_memories_and_a_sleep_give_the_sums_of_the_long_term_memory():
 def test_held_out_rows_choose_and_are_counted_once():
     x, y = three_classes(6, n=200)
     memory = memory_of(6, [("a", x, y)], shrinkage=0, own_covariance=-1)
-    assert memory.pool.right.shape == (len(SETTINGS),)
-    assert 0 < memory.pool.right.max() <= len(x) // 8
+    assert memory.pool.votes.shape == (2, len(SETTINGS))
+    assert memory.pool.votes.max() <= len(x) // 8
+    assert not memory.pool.votes[:, SETTINGS.index(DEFAULT_SETTING)].any()
+    assert memory.pool.surprise.max() > 0
     assert memory.pool.untested == len(x) // 8, "rows learned after the test"
-    chosen = memory.pool.choose(memory.config)
-    assert chosen in SETTINGS
-    assert memory.pool.right[SETTINGS.index(chosen)] == memory.pool.right.max()
+    assert memory.pool.choose(memory.config) in SETTINGS
     assert memory.pool.n == len(x), "tested rows are learned, too"
 
 
@@ -336,7 +337,6 @@ def test_one_setting_given_leaves_the_other_to_held_out_rows(options):
     else:
         assert weight == 0.7
         assert shrinkage in {s for s, _ in SETTINGS}
-    assert memory.pool.right.max() > 0
     assert memory.pool.surprise.max() > 0, "probabilities are calibrated"
 
 

@@ -80,7 +80,7 @@ class ClosedFormClassifier(ContinualClassifier):
 def limit_threads(n: int | None) -> Iterator[None]:
     """Limit the threads of numpy's linear algebra inside this block; None: OMP_NUM_THREADS, else 1."""
     is_number = isinstance(n, Integral) and not isinstance(n, bool)
-    if n is not None and not (is_number and 1 <= n <= 1024):  # as for networks
+    if n is not None and not (is_number and 1 <= n <= 1024):
         raise UsageError(f"threads is {n!r}; it must be a whole number in [1, 1024]")
     with _controller().limit(limits=int(n or default_threads()), user_api="blas"):
         yield
