@@ -23,6 +23,7 @@ from dgdmn.memory.components import (
     CHUNK,
     DECODED,
     DEFAULT_SETTING,
+    DREAM_DEVIATION,
     HELD_OUT,
     MAX_TESTED,
     SETTINGS,
@@ -322,6 +323,7 @@ class MixtureMemory:
         counts = np.array([one.n for one in self.components], dtype=np.float64)
         chosen = generator.choice(len(counts), n, p=counts / counts.sum())
         noise = generator.standard_normal((n, self.spec.d))
+        noise *= 1.0 if self.spec.invert is not None else DREAM_DEVIATION
         x = np.empty_like(noise)
         for index in np.unique(chosen):
             rows = chosen == index
