@@ -13,11 +13,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, lapack
+from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
+from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
 
 SHRINKAGES = (0.0003, 0.003, 0.03, 0.3)
@@ -66,6 +67,8 @@ class Component:
     """Mean of the features, shape (d,); float32 once the budget has bound."""
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
+    sketch: Counts = field(default_factory=no_counts)
+    """How well its rows were known before they were learned: counts of relative scores."""
 
     def merge(self, other: "Component", code: Doubles) -> Self:
         """Both components as one; the code maps features to code (Chan's formula)."""
@@ -78,6 +81,7 @@ class Component:
             n=n,
             mean=self.mean + (other.n / n) * apart,
             scatter=scatter + np.outer(between, between),
+            sketch=self.sketch + other.sketch,
         )
 
     def between(self, other: "Component") -> Doubles:
@@ -88,7 +92,8 @@ class Component:
 
     @property
     def nbytes(self) -> int:
-        return int(self.mean.nbytes) + triangle_bytes(len(self.scatter), self.scatter.itemsize)
+        scatter = triangle_bytes(len(self.scatter), self.scatter.itemsize)
+        return int(self.mean.nbytes) + scatter + SKETCH_BYTES
 
     def state(self) -> State:
         return {**vars(self), "scatter": pack(self.scatter)}
@@ -114,6 +119,7 @@ class Component:
             whole(state, "n", 1),
             _load_array(state, "mean", (spec.d,), floats),
             scatter.astype(packed.dtype),
+            _load_array(state, "sketch", (BINS,), (np.uint32,)),
         )
 
 
@@ -208,6 +214,16 @@ class Pool:
             found = unit * cho_solve(factor, unit * means.T, check_finite=False)
             self._cache[key] = (kept, found, -0.5 * np.einsum("kd,dk->k", means, found))
         return self._cache[key][1], self._cache[key][2]
+
+    def log_common(self, x: Doubles, shrinkage: float) -> Doubles:
+        """What tied scores leave out of a log density: log N(x; 0, S₀), shape (n,)."""
+        (factor, _), unit = self._factor(shrinkage)
+        white = solve_triangular(factor, unit * x.T, lower=True, check_finite=False)
+        log_det = 2 * float(np.log(np.diag(factor)).sum() - np.log(unit).sum())
+        found: Doubles = -0.5 * (
+            (white**2).sum(axis=0) + log_det + len(unit) * math.log(2 * math.pi)
+        )
+        return found
 
     def _factor(self, shrinkage: float) -> tuple[Any, Doubles]:
         """The Cholesky factor of S₀ scaled to unit diagonal, and the scale as a column."""
@@ -395,9 +411,14 @@ class MixtureSpec:
         sums = triangle_bytes(self.d, 8) + 16 * self.d
         return sums + triangle_bytes(self.q, 8) + counts + decoder
 
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of a component without its scatter."""
+        return 4 * self.d + SKETCH_BYTES
+
     def check(self) -> None:
         """Refuse a budget that the pool alone exceeds."""
-        least = self.fixed_bytes + self.input_bytes + 4 * self.d
+        least = self.fixed_bytes + self.input_bytes + self.least_bytes
         if least > self.config.memory_budget:
             raise UsageError(
                 f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "
