@@ -123,10 +123,15 @@ def test_run_resume_and_report(tmp_path, monkeypatch, call, in_process):
     assert "renamed" in Path("page.html").read_text()
 
 
-def test_results_are_printed_as_they_arrive_in_the_order_given(
-    tmp_path, monkeypatch, call, in_process
-):
+@pytest.fixture
+def bare(monkeypatch, in_process):
+    """Runs without artifacts and report, which take most of the time of a small run."""
     monkeypatch.setattr("dgdmn.cli.run.write_report", lambda *_: None)
+    for name in ("write_dreams", "write_final"):
+        monkeypatch.setattr(f"dgdmn.runs.artifacts.Artifacts.{name}", lambda *_: None)
+
+
+def test_results_are_printed_as_they_arrive_in_the_order_given(tmp_path, call, bare):
     few = ("--samples-per-task", "12", "--min-steps", "2", "--jobs", "1", "--out", tmp_path)
     words = ("run", "embedded", "--algorithm", "nn:quick", "dgdmn:best", "nn:quick", *few)
     out, err = call(*words)
@@ -138,7 +143,7 @@ def test_results_are_printed_as_they_arrive_in_the_order_given(
     assert len(re.findall(line, again)) == 2, "also of runs that were complete before"
 
 
-def test_a_run_without_epochs_shows_progress_by_tasks(tmp_path, call, in_process, monkeypatch):
+def test_a_run_without_epochs_shows_progress_by_tasks(tmp_path, call, bare, monkeypatch):
     shares = []
     write = RunWriter.status
 
@@ -147,7 +152,6 @@ def test_a_run_without_epochs_shows_progress_by_tasks(tmp_path, call, in_process
         write(self, phase, **fields)
 
     monkeypatch.setattr(RunWriter, "status", note)
-    monkeypatch.setattr("dgdmn.cli.run.write_report", lambda *_: None)
     call("run", "embedded", "--samples-per-task", "12", "--out", tmp_path)
     learning = {step: share for phase, step, share in shares if phase == "learning"}
     assert learning == {step: pytest.approx((step - 1) / 10) for step in range(1, 11)}
