@@ -24,6 +24,7 @@ from dgdmn.memory.components import (
     DECODED,
     DEFAULT_SETTING,
     HELD_OUT,
+    LARGEST,
     MAX_TESTED,
     SETTINGS,
     TEMPERATURES,
@@ -75,6 +76,10 @@ class MixtureMemory:
         """
         (task,) = tasks
         x, y = np.asarray(new.x, np.float64), np.asarray(new.y)
+        if (size := float(np.abs(x).max(initial=0))) > LARGEST:
+            raise UsageError(
+                f"a value of X is {size:.3g}; it must be at most {LARGEST:g}; scale X first"
+            )
         self.tasks = self.tasks.add(tasks)
         self.age += len(y)
         if new.raw is not None and self.pool.inputs is not None:
@@ -87,6 +92,7 @@ class MixtureMemory:
             self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others)
             x, y = x[tested], y[tested]
         self._add(x, y, task)
+        self.pool = self.pool.refresh(self.spec.code)
 
     def _chooses(self) -> bool:
         return self.config.shrinkage == 0 or self.config.own_covariance == -1
@@ -281,7 +287,7 @@ class MixtureMemory:
         components = gather(memories)
         labels = np.array([one.label for one in components], dtype=np.int64)
         owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
-        x = np.asarray(x, np.float64)
+        x = np.clip(np.asarray(x, np.float64), -LARGEST, LARGEST)
         if not components:
             return np.zeros((len(x), 0)), labels, owner
         frozen = self._frozen()
@@ -350,7 +356,9 @@ class MixtureMemory:
         if self.spec.invert is not None:
             return self.spec.invert(x)
         if self.pool.inputs is None:
-            raise UsageError("inputs are too large to be generated; use smaller images")
+            raise UsageError(
+                "inputs are too large to be generated; use at most 1,024 columns or 64 × 64 pixels"
+            )
         code = self.spec.code[:, :DECODED]
         means = np.stack([one.mean for one in self.components]).astype(np.float64)
         counts = np.array([one.n for one in self.components], dtype=np.float64)
@@ -413,10 +421,15 @@ class MixtureMemory:
         )
         if {one.task for one in self.components} - self.tasks.keys():
             raise ValueError("a component belongs to a task that is not in the log")
+        if any(one.label not in self.tasks[one.task].classes for one in self.components):
+            raise ValueError("a component has a class that its task never had")
         if len({(one.task, one.label) for one in self.components}) < len(self.components):
             raise ValueError("two components have the same task and class")
         if self.role == "ltm":
             self.pool = Pool.load(typed(state, "pool", dict), self.spec)
+            rows = sum(one.n for one in self.components)
+            if rows > self.pool.n:
+                raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")
 
 
 def gather(memories: Iterable[MixtureMemory]) -> list[Component]:
