@@ -95,6 +95,26 @@ def standard_error(values: ArrayLike) -> float:
     return float(np.std(v, ddof=1) / math.sqrt(v.size)) if v.size > 1 else math.nan
 
 
+def expected_calibration_error(p: ArrayLike, y: ArrayLike, bins: int = 15) -> float:
+    """Σ_b n_b / n |accuracy_b − confidence_b| over bins of equal width of the largest probability.
+
+    `p` has one row per sample, `y` the column of its class (Guo et al., 2017).
+
+    >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
+    0.25
+    """
+    probabilities = _numbers("p", p, (-1, -1), "give rows × classes, at least 1 × 1")
+    n = len(probabilities)
+    right = np.asarray(y)
+    if right.shape != (n,):
+        raise UsageError(f"y has shape {right.shape}: give one column number for each of {n} rows")
+    confidence = probabilities.max(axis=1)
+    hits = probabilities.argmax(axis=1) == right
+    place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    gaps = np.bincount(place, weights=hits - confidence, minlength=bins)
+    return float(np.abs(gaps).sum() / n)
+
+
 def _matrix(A: ArrayLike) -> Matrix:
     return _numbers("accuracy matrix", A, (-1, -1), "give rows × tasks, at least 1 × 1")
 

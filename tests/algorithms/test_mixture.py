@@ -877,6 +877,14 @@ def test_tables_are_dreamed_in_their_own_units():
     np.testing.assert_allclose(model.reconstruct(X), X.astype(np.float32), rtol=1e-4)
 
 
+def test_constant_columns_are_dreamed_as_constants():
+    for d in (9, 80, 300):
+        X, y = blobs(d, 3, 30)
+        X[:, ::2] = np.arange(len(X[0, ::2])) * 100.0
+        drawn, _ = learned(one_class_each(X, y)).sample(20, random_state=0)
+        np.testing.assert_allclose(drawn[:, ::2], X[:20, ::2], rtol=1e-3, atol=1e-3)
+
+
 def test_images_too_large_to_decode_are_refused_in_one_sentence():
     X = np.random.default_rng(0).uniform(size=(6, 70, 70)).astype(np.float32)
     model = learned([("a", X, np.arange(6) % 2)])

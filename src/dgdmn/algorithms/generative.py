@@ -146,6 +146,36 @@ class GenerativeClassifier(NetworkClassifier):
         long_term = self._require_long_term()[1]
         return self._most_likely(self._predict_with(X, lambda _, x: long_term.predict_proba(x)))
 
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The log density of the features of X if all components are equally likely, shape (n,).
+
+        A component is a class within a task. The density is normalized if g, the weight of a component's own
+        covariance, is 1; else up to a constant. Only the mixture memory has one.
+        """
+        check_is_fitted(self)
+        ltm, *awake = self._mixtures(self.fitted_.snapshot(), "score samples")
+        with self._limits():
+            return ltm.log_density(self._to_inputs(X), awake)
+
+    def unknown(self, X: ArrayLike, rate: float = 0.01) -> NDArray[np.bool_]:
+        """Whether each row is like nothing learned, shape (n,); `rate` is the share of false alarms.
+
+        Rows that were tested before they were learned say what is usual (docs/mixture.md). Only the mixture
+        memory can; the deep one has `recognize`.
+        """
+        check_is_fitted(self)
+        if not 0 < rate < 1:
+            raise UsageError(f"rate is {rate!r}; it must lie between 0 and 1, both excluded")
+        ltm, *awake = self._mixtures(self.fitted_.snapshot(), "tell unknown inputs")
+        with self._limits():
+            share = ltm.usual_share(self._to_inputs(X), awake)
+        if share is None:
+            raise UsageError(
+                "unknown inputs cannot be told yet; learn two classes, and 200 rows after the first"
+            )
+        found: NDArray[np.bool_] = share < rate
+        return found
+
     def consolidated_tasks(self) -> tuple[str, ...]:
         """The tasks in the long-term memory; none before the first sleep."""
         check_is_fitted(self)

@@ -13,11 +13,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, lapack
+from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
+from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
 from dgdmn.storage.checks import MAX_COUNT
 
@@ -49,11 +50,11 @@ DECODED, MAX_INPUTS = 64, 4_096
 NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
 LARGEST = 1e15
 """Largest feature: sums of squares still fit float32."""
+NOISE = 1e-10
+"""Variance of a constant column, as a share of its squared mean: with less, rounding would decide."""
 STALE = 1.1
 """St is made again between two sleeps when the rows have grown by this factor: a covariance of few rows says
 little about the next ones."""
-NOISE = 1e-12
-"""Smallest variance of a column, as a share of its squared mean: with less, rounding decides the scores."""
 Factor = tuple[Doubles, Doubles, float]
 """Center, inverse covariance minus I, and log determinant of a component in whitened code."""
 
@@ -71,6 +72,8 @@ class Component:
     """Mean of the features, shape (d,); float32 once the budget has bound."""
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
+    sketch: Counts = field(default_factory=no_counts)
+    """How well its rows were known before they were learned: counts of relative scores."""
 
     def merge(self, other: "Component", code: Doubles) -> Self:
         """Both components as one; the code maps features to code (Chan's formula)."""
@@ -83,6 +86,7 @@ class Component:
             n=n,
             mean=self.mean + (other.n / n) * apart,
             scatter=scatter + np.outer(between, between),
+            sketch=self.sketch + other.sketch,
         )
 
     def between(self, other: "Component") -> Doubles:
@@ -93,7 +97,8 @@ class Component:
 
     @property
     def nbytes(self) -> int:
-        return int(self.mean.nbytes) + triangle_bytes(len(self.scatter), self.scatter.itemsize)
+        scatter = triangle_bytes(len(self.scatter), self.scatter.itemsize)
+        return int(self.mean.nbytes) + scatter + SKETCH_BYTES
 
     def state(self) -> State:
         return {**vars(self), "scatter": pack(self.scatter)}
@@ -122,6 +127,7 @@ class Component:
             whole(state, "n", 1),
             mean,
             scatter.astype(packed.dtype),
+            _load_array(state, "sketch", (BINS,), (np.uint32,)),
         )
 
 
@@ -207,13 +213,16 @@ class Pool:
         return cls(np.zeros((d, d)), Moments.empty(1, d, diagonal=True), inputs=inputs)
 
     def covariance(self, shrinkage: float) -> Doubles:
-        """S₀: the pooled covariance, shrunk toward its diagonal.
-
-        A column that hardly varies gets a variance in its own unit, so that units never matter.
-        """
-        least = FLOOR * self.total.covariance + NOISE * self.total.means[0] ** 2
-        least[least == 0] = FLOOR * (least.mean() or 1.0)  # it is 0 in every row
-        return shrink(self.scatter / max(1, self.n), shrinkage, least)
+        """S₀: the pooled covariance, shrunk toward the variances of all rows."""
+        total = self.total.total
+        shrunk = shrink(self.scatter / max(1, self.n), shrinkage, total)
+        constant = np.flatnonzero(total == 0)
+        if (
+            constant.size
+        ):  # almost none of their own: dreams do not vary, and the code does not see them
+            least = FLOOR * (float(np.diag(shrunk)[total > 0].sum()) / len(total) or 1.0)
+            shrunk[constant, constant] = NOISE * self.total.means[0, constant] ** 2 + least
+        return shrunk
 
     def weights(self, components: Sequence[Component], shrinkage: float) -> tuple[Doubles, Doubles]:
         """S₀⁻¹ m of each component as columns, and −½ m' S₀⁻¹ m; kept until the pool changes."""
@@ -224,6 +233,16 @@ class Pool:
             found = unit * cho_solve(factor, unit * means.T, check_finite=False)
             self._cache[key] = (kept, found, -0.5 * np.einsum("kd,dk->k", means, found))
         return self._cache[key][1], self._cache[key][2]
+
+    def log_common(self, x: Doubles, shrinkage: float) -> Doubles:
+        """What tied scores leave out of a log density: log N(x; 0, S₀), shape (n,)."""
+        (factor, _), unit = self._factor(shrinkage)
+        white = solve_triangular(factor, unit * x.T, lower=True, check_finite=False)
+        log_det = 2 * float(np.log(np.diag(factor)).sum() - np.log(unit).sum())
+        found: Doubles = -0.5 * (
+            (white**2).sum(axis=0) + log_det + len(unit) * math.log(2 * math.pi)
+        )
+        return found
 
     def _factor(self, shrinkage: float) -> tuple[Any, Doubles]:
         """The Cholesky factor of S₀ scaled to unit diagonal, and the scale as a column."""
@@ -375,7 +394,7 @@ class CrossMoment:
 
     def decode(self, z: Doubles, code_scatter: Doubles) -> NDArray[np.float32]:
         """Inputs by linear regression on the code."""
-        shrunk = shrink(code_scatter, 0.001)
+        shrunk = shrink(code_scatter, 0.001, np.diag(code_scatter))
         inputs = self.mean_x + (z - self.mean_z) @ np.linalg.solve(shrunk, self.scatter.T)
         return inputs.astype(np.float32)
 
@@ -416,9 +435,14 @@ class MixtureSpec:
         sums = triangle_bytes(self.d, 8) + 16 * self.d
         return sums + triangle_bytes(self.q, 8) + counts + decoder
 
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of a component without its scatter."""
+        return 4 * self.d + SKETCH_BYTES
+
     def check(self) -> None:
         """Refuse a budget that the pool alone exceeds."""
-        least = self.fixed_bytes + self.input_bytes + 4 * self.d
+        least = self.fixed_bytes + self.input_bytes + self.least_bytes
         if least > self.config.memory_budget:
             raise UsageError(
                 f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "

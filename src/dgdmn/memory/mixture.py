@@ -45,6 +45,7 @@ from dgdmn.memory.components import (
 from dgdmn.memory.gaussian import Doubles, gram, softmax
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.task_log import TaskInfo, TaskLog
+from dgdmn.memory.unknown import relative_scores, sketch, usual_share
 from dgdmn.storage import State, typed, whole
 
 
@@ -86,16 +87,12 @@ class MixtureMemory:
             code = encode(x, self.spec.code[:, :DECODED])
             self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code))
         tested = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
-        due = self.pool.untested + len(y) >= TEST_EVERY and self._chooses()
-        if due and tested.any():
+        if self.pool.untested + len(y) >= TEST_EVERY and tested.any():
             self._add(x[~tested], y[~tested], task)
-            self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others)
+            self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others, task)
             x, y = x[tested], y[tested]
         self._add(x, y, task)
         self.pool = self.pool.refresh(self.spec.code)
-
-    def _chooses(self) -> bool:
-        return self.config.shrinkage == 0 or self.config.own_covariance == -1
 
     def _add(self, x: Doubles, y: NDArray[np.int64], task: str) -> None:
         """Add rows to the components of a task and to the pool."""
@@ -127,14 +124,15 @@ class MixtureMemory:
             _cache={},
         )
 
-    def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self]) -> None:
-        """Compare every setting with the default on rows that are not learned yet."""
+    def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self], task: str) -> None:
+        """Compare every setting with the default on rows that are not learned yet, and calibrate."""
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
         settings, chosen = settings_for(self.config), self.pool.choose(self.config)
+        reference = self._reference_setting
         answers: dict[tuple[float, float], NDArray[np.bool_]] = {}
         surprise = np.zeros(len(TEMPERATURES))
-        for shrinkage in dict.fromkeys(shrinkage for shrinkage, _ in settings):
+        for shrinkage in dict.fromkeys([*(shrinkage for shrinkage, _ in settings), reference[0]]):
             frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
             tied, own = score_parts(x, components, self.pool, frozen, self.spec)
             for weight in dict.fromkeys(weight for _, weight in settings):
@@ -142,11 +140,23 @@ class MixtureMemory:
                 answers[shrinkage, weight] = scores.argmax(axis=1) == y
                 if (shrinkage, weight) == chosen:
                     surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
+            if shrinkage == reference[0] and len(components) > 1:  # one alone has no background
+                relative = self._relative(tied + reference[1] * own, tied, components)
+                self._sketch(relative, y, task)
         right = np.stack([answers[setting] for setting in settings])
         pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
         votes = np.stack([(right & ~default).sum(axis=1), (default & ~right).sum(axis=1)])
         self.pool = replace(
             pool, votes=pool.votes + votes, surprise=pool.surprise + surprise, untested=0
+        )
+
+    def _sketch(self, relative: Doubles, y: NDArray[np.int64], task: str) -> None:
+        """Count the relative scores of tested rows in their components."""
+        self.components = tuple(
+            replace(one, sketch=one.sketch + sketch(relative[y == one.label]))
+            if one.task == task and (y == one.label).any()
+            else one
+            for one in self.components
         )
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
@@ -167,6 +177,8 @@ class MixtureMemory:
         self.age += n_new
         setting = self.pool.choose(self.config)
         self.pool = replace(self.pool, frozen=self.pool.freeze(setting, self.spec.code))
+        if setting == self._reference_setting:  # factors are computed once for both
+            self.pool._cache["reference"] = self.pool.frozen
 
     # Budget
 
@@ -182,7 +194,7 @@ class MixtureMemory:
         budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
             return
-        self._merge_means(budget - 4 * self.spec.d * len(gather(awake)))
+        self._merge_means(budget - self.spec.least_bytes * len(gather(awake)))
         everything = gather([self, *awake])
         n_new += sum(memory.age for memory in awake)
         share = max(self.config.kappa, n_new / max(1, n_new + self.age))
@@ -194,7 +206,7 @@ class MixtureMemory:
             if part.any():
                 weights[part] *= amount / weights[part].sum()
         blocks = fit_blocks(
-            budget - 4 * self.spec.d * len(everything),
+            budget - self.spec.least_bytes * len(everything),
             weights,
             [len(one.scatter) for one in everything],
         )
@@ -205,11 +217,13 @@ class MixtureMemory:
     def _merge_means(self, budget: int) -> None:
         """Merge components of the same class, oldest first, until their means fit."""
         components = list(self.components)
-        while 4 * self.spec.d * len(components) > budget:
+        while self.spec.least_bytes * len(components) > budget:
             labels = [one.label for one in components]
             index = next((i for i, label in enumerate(labels) if label in labels[i + 1 :]), None)
             if index is None:
-                needed = 4 * self.spec.d * len(components) - budget + self.config.memory_budget
+                needed = (
+                    self.spec.least_bytes * len(components) - budget + self.config.memory_budget
+                )
                 warnings.warn(
                     f"memory_budget is {self.config.memory_budget:,}; one mean per class needs "
                     f"{needed:,} bytes, so the memory grows beyond it",
@@ -284,19 +298,62 @@ class MixtureMemory:
     ) -> tuple[Doubles, NDArray[np.int64], NDArray[np.int64]]:
         """log p(x, component) up to a term that all share; the class and the memory of each component."""
         memories = [self, *others]
-        components = gather(memories)
-        labels = np.array([one.label for one in components], dtype=np.int64)
+        labels = np.array([one.label for one in gather(memories)], dtype=np.int64)
         owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
-        x = np.clip(np.asarray(x, np.float64), -LARGEST, LARGEST)
+        scores, _ = self._joint_parts(x, others, self._frozen())
+        return scores, labels, owner
+
+    def _joint_parts(
+        self, x: Any, others: Sequence[Self], frozen: Frozen
+    ) -> tuple[Doubles, Doubles]:
+        """Scores of all components and their tied part, both (n, components)."""
+        components, x = gather([self, *others]), np.asarray(x, np.float64)
+        x = np.clip(x, -LARGEST, LARGEST)  # farther is not different
         if not components:
-            return np.zeros((len(x), 0)), labels, owner
-        frozen = self._frozen()
+            return np.zeros((len(x), 0)), np.zeros((len(x), 0))
         parts = [
             score_parts(x[at : at + CHUNK], components, self.pool, frozen, self.spec)
             for at in range(0, max(1, len(x)), CHUNK)
         ]
         tied, own = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return tied + frozen.setting[1] * own, labels, owner
+        return tied + frozen.setting[1] * own, tied
+
+    def _relative(self, scores: Doubles, tied: Doubles, components: Sequence[Component]) -> Doubles:
+        means = np.stack([one.mean for one in components]).astype(np.float64)
+        counts = np.array([one.n for one in components], dtype=np.float64)
+        weights = self.pool.weights(components, self._reference_setting[0])[0]
+        return relative_scores(scores, tied, means, weights, counts)
+
+    def relative_scores(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
+        """How much better the best component explains each row than the background does, shape (n,)."""
+        if "reference" not in self.pool._cache:
+            setting = self._reference_setting
+            self.pool._cache["reference"] = self.pool.freeze(setting, self.spec.code)
+        scores, tied = self._joint_parts(x, others, self.pool._cache["reference"])
+        return self._relative(scores, tied, gather([self, *others]))
+
+    @property
+    def _reference_setting(self) -> tuple[float, float]:
+        """λ and g of relative scores: always the same, so that counts of different times are comparable."""
+        shrinkage, weight = DEFAULT_SETTING
+        given = self.config.own_covariance
+        return self.config.shrinkage or shrinkage, weight if given == -1 else given
+
+    def usual_share(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
+        """The share of tested rows that were known worse than each row; None if that was not measured."""
+        components = gather([self, *others])
+        sketches = [one.sketch for one in components]
+        if len(components) < 2 or not np.any(sketches):
+            return None
+        return usual_share(self.relative_scores(x, others), sketches)
+
+    def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
+        """log p(x) of the features if all components are equally likely; exact for g = 1."""
+        x, frozen = np.asarray(x, np.float64), self._frozen()
+        scores, _ = self._joint_parts(x, others, frozen)
+        total = np.logaddexp.reduce(scores, axis=1) - np.log(scores.shape[1])
+        found: Doubles = total + self.pool.log_common(x, frozen.setting[0])
+        return found
 
     def predict_proba(self, x: Any) -> Doubles:
         """Class probabilities by the components of this memory."""

@@ -94,6 +94,12 @@ class JointlyScored(Protocol):
     def joint_proba(self, x: Array, others: Sequence[Any]) -> Array:
         """Class probabilities by the components of all these memories."""
 
+    def usual_share(self, x: Array, others: Sequence[Any]) -> Array | None:
+        """The share of tested rows that were known worse than each sample; None if that was not measured."""
+
+    def log_density(self, x: Array, others: Sequence[Any]) -> Array:
+        """The log density of each sample by the components of all these memories."""
+
     def newest_task(self, label: int) -> str | None:
         """The task of the newest component of a class."""
 

@@ -11,6 +11,8 @@ from dgdmn.core.batch import Batch
 from dgdmn.memory.protocols import Array, GenerativeMemory, JointlyScored
 
 Memories = Sequence[GenerativeMemory]
+UNKNOWN_RATE = 0.01
+"""Share of known samples that `recognize_jointly` calls unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +24,7 @@ class Recognized:
     chosen: NDArray[np.intp]
     """Index of the memory that answers, shape (n,)."""
     known: NDArray[np.bool_]
-    """Whether some memory's loss was below γ, shape (n,)."""
+    """Whether some memory's loss was below γ, or the sample is not unknown (mixture memory), shape (n,)."""
 
 
 def recognize(x: Array, memories: Memories, config: Config) -> Recognized:
@@ -61,7 +63,10 @@ def known_by(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory |
 
 
 def recognize_jointly(x: Array, memories: Memories) -> Recognized:
-    """The memory of the winning component. Every sample is judged alone; losses are minus log scores."""
+    """The memory of the winning component. Every sample is judged alone; losses are minus log scores.
+
+    A sample is unknown if less than `UNKNOWN_RATE` of the rows that were tested while learning were known worse.
+    """
     first = memories[-1]
     assert isinstance(first, JointlyScored)
     scores, _, owner = first.joint_scores(x, memories[:-1])
@@ -70,4 +75,6 @@ def recognize_jointly(x: Array, memories: Memories) -> Recognized:
     for index, memory in enumerate(order):
         if (owner == index).any():
             losses[:, memory] = -np.logaddexp.reduce(scores[:, owner == index], axis=1)
-    return Recognized(losses, losses.argmin(axis=1), np.ones(len(x), dtype=bool))
+    share = first.usual_share(x, memories[:-1])
+    known = np.ones(len(x), dtype=bool) if share is None else share >= UNKNOWN_RATE
+    return Recognized(losses, losses.argmin(axis=1), known)

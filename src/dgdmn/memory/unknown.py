@@ -1,0 +1,75 @@
+"""Unknown inputs: a score that says how well the known classes explain a row, and what is a low score.
+
+The score is relative: the log density of the best component minus that of one background Gaussian with the
+mean of all rows and the covariance S₀ + A A', where A holds √(n_i / n) (m_i − m). By Woodbury's identity it
+follows from the tied scores alone. What inputs have in common with no class in particular cancels.
+
+Rows that are tested before they are learned say which scores are usual. Each component counts them in fixed bins:
+counts add, so memories merge, and a forgotten component takes its counts along. Scores rise as classes arrive,
+because the background widens. So counts of components that were met lately weigh more.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.memory.gaussian import Doubles
+
+Counts = NDArray[np.uint32]
+
+BINS = 96
+"""Numbers of a sketch."""
+UNIT, LOWEST, HIGHEST = 10.0, -9.0, 7.0
+"""Bins have equal width in asinh(score / UNIT), between these two values: scores from −40,500 to 5,500."""
+EDGES = np.linspace(LOWEST, HIGHEST, BINS + 1)
+SKETCH_BYTES = 4 * BINS
+RECENCY = 2.0
+"""The component met i-th of k has weight (i / k) to this power."""
+
+
+def relative_scores(
+    scores: Doubles, tied: Doubles, means: Doubles, weights: Doubles, counts: Doubles
+) -> Doubles:
+    """The best score of each row minus the background's, shape (n,).
+
+    `tied` are the tied scores L, `means` the means m_i as rows and `weights` S₀⁻¹ m_i as columns.
+    """
+    share = counts / counts.sum()
+    gram = means @ weights
+    # With c_ij = m_i' S₀⁻¹ m_j and x_i = m_i' S₀⁻¹ x: everything is about the mean of all rows.
+    inputs = tied + 0.5 * np.diag(gram)
+    middle = inputs @ share
+    root = np.sqrt(share)
+    from_mean = gram - (gram @ share)
+    centered = from_mean - share @ from_mean
+    projected = root * (inputs - middle[:, None] - (gram @ share - share @ gram @ share))
+    inner = np.eye(len(share)) + root[:, None] * centered * root
+    explained = (projected * np.linalg.solve(inner, projected.T).T).sum(axis=1)
+    background = middle - 0.5 * float(share @ gram @ share) + 0.5 * explained
+    found: Doubles = scores.max(axis=1) - background
+    return found
+
+
+def sketch(scores: Doubles) -> Counts:
+    """How many scores fall into each bin; scores beyond the ends count in the outer bins."""
+    places = np.clip(np.arcsinh(scores / UNIT), LOWEST, HIGHEST)
+    return np.histogram(places, EDGES)[0].astype(np.uint32)
+
+
+def no_counts() -> Counts:
+    return np.zeros(BINS, np.uint32)
+
+
+def usual_share(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
+    """The share of tested rows with a lower score, shape (n,); 1 if no row was tested.
+
+    `sketches` are those of all components, the one met last comes last.
+    """
+    weights = (np.arange(1, len(sketches) + 1) / max(1, len(sketches))) ** RECENCY
+    counts = weights @ np.reshape(sketches, (len(sketches), BINS)).astype(np.float64)
+    if not counts.any():
+        return np.ones(len(scores))
+    below = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
+    found: Doubles = np.interp(np.arcsinh(scores / UNIT), EDGES, below)
+    return found
