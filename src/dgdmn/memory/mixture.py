@@ -7,6 +7,7 @@ rows, so nothing is forgotten until the byte budget binds. Formulas: docs/mixtur
 
 import copy
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Self
@@ -184,8 +185,8 @@ class MixtureMemory:
 
     def fit_budget(
         self, awake: Sequence[Self], fresh: Set[tuple[str, int]] = frozenset(), n_new: int = 0
-    ) -> None:
-        """Shrink scatters until this memory and the awake ones fit `memory_budget`.
+    ) -> bool:
+        """Shrink scatters until this memory and the awake ones fit `memory_budget`; returns whether they do.
 
         Let B be the bytes for scatters. Fresh and awake components get max(κ, n_new / (n_new + age)) of it
         (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
@@ -193,8 +194,16 @@ class MixtureMemory:
         """
         budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
-            return
-        self._merge_means(budget - self.spec.least_bytes * len(gather(awake)))
+            return True
+        fits = self._merge_means(budget // self.spec.least_bytes - len(gather(awake)))
+        if not fits and not awake:
+            needed = self.config.memory_budget - budget
+            needed += self.spec.least_bytes * len(self.components)
+            warnings.warn(
+                f"memory_budget is {self.config.memory_budget:,}; one mean per class needs {needed:,} "
+                "bytes, so the memory grows beyond it",
+                stacklevel=2,
+            )
         everything = gather([self, *awake])
         n_new += sum(memory.age for memory in awake)
         share = max(self.config.kappa, n_new / max(1, n_new + self.age))
@@ -213,28 +222,27 @@ class MixtureMemory:
         small = iter([_cut(one, q) for one, q in zip(everything, blocks, strict=True)])
         for memory in (self, *awake):
             memory.components = tuple(next(small) for _ in memory.components)
+        return fits
 
-    def _merge_means(self, budget: int) -> None:
-        """Merge components of the same class, oldest first, until their means fit."""
-        components = list(self.components)
-        while self.spec.least_bytes * len(components) > budget:
-            labels = [one.label for one in components]
-            index = next((i for i, label in enumerate(labels) if label in labels[i + 1 :]), None)
-            if index is None:
-                needed = (
-                    self.spec.least_bytes * len(components) - budget + self.config.memory_budget
-                )
-                warnings.warn(
-                    f"memory_budget is {self.config.memory_budget:,}; one mean per class needs "
-                    f"{needed:,} bytes, so the memory grows beyond it",
-                    stacklevel=2,
-                )
+    def _merge_means(self, most: int) -> bool:
+        """Merge components of the same class, oldest first, until at most so many are left, if possible."""
+        kept: dict[int, Component] = dict(enumerate(self.components))
+        later: dict[int, deque[int]] = {}
+        for place, one in kept.items():
+            later.setdefault(one.label, deque()).append(place)
+        between = []
+        for place, one in enumerate(self.components):
+            if len(kept) <= most:
                 break
-            old = components.pop(index)
-            into = labels.index(old.label, index + 1) - 1
-            self._pool_scatter(gram(old.between(components[into])[None]), 0)
-            components[into] = components[into].merge(old, self.spec.code)
-        self.components = tuple(components)
+            later[one.label].popleft()
+            if later[one.label]:
+                old, into = kept.pop(place), later[one.label][0]
+                between.append(old.between(kept[into]))
+                kept[into] = kept[into].merge(old, self.spec.code)
+        if between:
+            self._pool_scatter(gram(np.stack(between)), 0)
+        self.components = tuple(kept.values())
+        return len(kept) <= most
 
     # Forgetting and merging
 
