@@ -1,4 +1,4 @@
-# make run    install, then learn ten digits one at a time with DGDMN and three methods to compare with
+# make run    install, then learn ten digits one at a time with DGDMN, in two presets, and three rivals
 # make test   every test that takes at most a few seconds      make test-all  the slow ones too
 # make check  style, types, layers                             make bench     speed against the machine's limit
 # make paper  every table and figure of the paper (takes a day; continues after a kill)
@@ -12,7 +12,7 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 .PHONY: run test test-all check bench paper install clean
 
 run: install
-	$(BIN)/dgdmn run digits --algorithm nn:paper dgdmn:paper dgdmn joint:paper --fallback embedded
+	$(BIN)/dgdmn run digits --algorithm nn:paper dgdmn slda joint:paper dgdmn:paper --fallback embedded
 
 # Two test workers on two cores: one torch thread each.
 test test-all: export OMP_NUM_THREADS = 1

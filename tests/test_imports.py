@@ -54,9 +54,11 @@ def test_modules_that_do_not_train_need_no_torch():
     assert "torch" not in packages_loaded_by("\n".join(code))
 
 
-def test_an_estimator_loads_torch_but_no_plots():
-    loaded = packages_loaded_by("from dgdmn import DGDMN")
-    assert "torch" in loaded
+@pytest.mark.parametrize("preset", ["best", "deep"])
+def test_learning_loads_torch_only_for_networks_and_no_plots(preset):
+    learn = f"DGDMN({preset!r}, min_steps=1).fit([[0.0], [1.0], [2.0]], [0, 1, 1])"
+    loaded = packages_loaded_by(f"from dgdmn import DGDMN\n{learn}")
+    assert ("torch" in loaded) == (preset == "deep")
     assert not loaded & {"matplotlib", "rich", "tyro", "pooch"}
 
 

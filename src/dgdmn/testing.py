@@ -276,7 +276,7 @@ def _contents(obj: object) -> Iterator[bytes]:
             yield values.T.tobytes()
 
 
-_OWN_PARTS = ("memory", "generator", "learner")
+_OWN_PARTS = ("memory", "generator", "learner", "features")
 _NOT_WALKED = (types.ModuleType, str, int, float, complex, bytes, type(None))
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "sklearn", "scipy"}
 

@@ -29,11 +29,29 @@ SMALL = {
 }
 
 
+class Variant(str):
+    """The name of an algorithm that is made with another preset than `deep`."""
+
+    def __new__(cls, name, preset):
+        variant = super().__new__(cls, name)
+        variant.preset = preset
+        return variant
+
+
+VARIANTS = [Variant(name, "best") for name, info in ALGORITHMS.items() if info.generative]
+"""The generative algorithms with the mixture memory."""
+
+
 def estimator(name, **options):
     """The algorithm of that name with small networks; parameters it does not have are left out."""
     kind = algorithm(name)
-    known = kind._get_param_names()
-    return kind(**{key: value for key, value in {**SMALL, **options}.items() if key in known})
+    known, given = kind._get_param_names(), {"preset": getattr(name, "preset", "deep")}
+    given |= {key: value for key, value in {**SMALL, **options}.items() if key in known}
+    return kind(**given)
+
+
+def suffix(name):
+    return f":{name.preset}" if isinstance(name, Variant) else ""
 
 
 @pytest.fixture(scope="session")
@@ -41,9 +59,9 @@ def make():
     return estimator
 
 
-@pytest.fixture(params=list(ALGORITHMS))
+@pytest.fixture(params=[*ALGORITHMS, *VARIANTS], ids=lambda name: f"{name}{suffix(name)}")
 def name(request):
-    """Every algorithm."""
+    """Every algorithm, the generative ones with VAEs and with mixtures."""
     return request.param
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge as JointRidge
 from sklearn.neighbors import NearestCentroid
+from sklearn.preprocessing import StandardScaler
 
 from dgdmn import NCM, SLDA, Ridge
 from dgdmn.memory.gaussian import Moments, moments_of, pack, shrink, solve, unpack
@@ -27,17 +28,10 @@ def learn_by_class(model, X, y, order):
     return model
 
 
-def within_deviation(X, y):
-    centered = np.concatenate(
-        [X[y == label] - X[y == label].mean(axis=0) for label in np.unique(y)]
-    )
-    return np.sqrt((centered**2).mean(axis=0))
-
-
 @pytest.mark.parametrize("shrinkage", [0.01, 0.3])
 def test_slda_is_joint_lda_of_standardized_columns(shrinkage):
     X, y = blobs()
-    unit = X / within_deviation(X, y)  # shrinkage toward the diagonal is LDA's own in these units
+    unit = StandardScaler().fit_transform(X)
     joint = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage, priors=[0.25] * 4)
     joint.fit(unit, y)
     model = learn_by_class(SLDA(shrinkage=shrinkage), X, y, [2, 0, 3, 1])
@@ -58,7 +52,7 @@ def test_ridge_is_the_joint_solution():
 
 def test_ncm_is_the_nearest_centroid_of_standardized_columns():
     X, y = blobs()
-    unit = X / within_deviation(X, y)
+    unit = StandardScaler().fit_transform(X)
     joint = NearestCentroid().fit(unit, y)
     model = learn_by_class(NCM(), X, y, [3, 2, 1, 0])
     assert np.array_equal(model.predict(X), joint.predict(unit))
@@ -109,7 +103,10 @@ def test_moments_by_hand():
 
 def test_a_constant_column_does_not_make_the_covariance_singular():
     covariance = np.diag([4.0, 0.0])
-    assert np.isfinite(solve(shrink(covariance, 0.01), np.ones((2, 1)))).all()
+    shrunk = shrink(covariance, 0.01, np.array([8.0, 2.0]))
+    np.testing.assert_allclose(shrunk, [[0.99 * 4 + 0.01 * 0.25 * 8, 0], [0, 0.01 * 0.25 * 2]])
+    assert np.isfinite(solve(shrunk, np.ones((2, 1)))).all()
+    assert shrink(np.zeros((1, 1)), 0.01, np.zeros(1)).item() == 1, "no row varies"
     assert np.array_equal(unpack(pack(covariance), 2), covariance)
 
 

@@ -104,10 +104,28 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_a_wrong_parameter_gives_one_sentence(wrong):
+WRONG_FOR_A_MIXTURE = [
+    {"memory_budget": 10},
+    {"code_dim": 0},
+    {"own_covariance": 2},
+    {"shrinkage": -1},
+    {"features": "sift"},
+    {"code_seed": 1.5},
+    {"image_shape": (5, 5)},
+    {"scale": 3},
+    {"n_stm": 0},
+    {"threads": 1.5},
+]
+
+
+@pytest.mark.parametrize(
+    ("preset", "wrong"),
+    [*(("deep", one) for one in WRONG), *(("best", one) for one in WRONG_FOR_A_MIXTURE)],
+    ids=str,
+)
+def test_a_wrong_parameter_gives_one_sentence(preset, wrong):
     with pytest.raises(UsageError) as error:
-        DGDMN(**wrong).fit(TABLE, LABELS)
+        DGDMN(**{"preset": preset, **wrong}).fit(TABLE, LABELS)
     assert next(iter(wrong)) in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 

@@ -216,9 +216,12 @@ def test_a_memory_replaces_an_older_one(make, tasks, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["dgdmn", "dgdmn-recog"])
+@pytest.mark.parametrize("preset", ["deep", "best"])
 @pytest.mark.parametrize("awake", [1, 2])
-def test_a_memory_saved_between_two_sleeps_sleeps_the_same(make, tasks, kind, awake, tmp_path):
-    model = make(kind, n_stm=3).partial_fit(*tasks[2], task="z").sleep()
+def test_a_memory_saved_between_two_sleeps_sleeps_the_same(
+    make, tasks, kind, preset, awake, tmp_path
+):
+    model = make(kind, preset=preset, n_stm=3).partial_fit(*tasks[2], task="z").sleep()
     for number in range(awake):
         model.partial_fit(*tasks[number], task=str(number))
     model.save(tmp_path)

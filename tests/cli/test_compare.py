@@ -59,8 +59,11 @@ def test_an_entry_has_fields_of_config_and_arguments_of_its_class(own):
     assert parse_entry("nn", "quick") == ("nn", "quick", {}, {})
     entry = parse_entry("dgdmn:paper+kappa=1e-1+predict_with=learner+prior+generator=vae", "quick")
     assert entry[:2] == ("dgdmn", "paper")
-    assert entry.changes == {"kappa": 0.1, "predict_with": "learner+prior"}
-    assert entry.arguments == {"generator": "vae"}
+    assert entry.changes == {"kappa": 0.1, "predict_with": "learner+prior", "generator": "vae"}
+    assert entry.arguments == {}
+    assert parse_entry("dgr+generator=mixture", None)[2:] == ({"generator": "mixture"}, {})
+    entry = parse_entry("dgr+generator=gan", None)
+    assert entry[2:] == ({"generator": "vae"}, {"generator": "gan"}), "of another package"
     entry = parse_entry("gem+exemplars=20+learner_layers=8,4+learner_convolutions=none", None)
     assert entry.changes == {
         "exemplars": 20,

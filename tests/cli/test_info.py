@@ -38,7 +38,7 @@ def test_plan_of_a_memory(call, refuse, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changes = {"min_steps": 7, "generator_epochs": 2, "learner_epochs": 3, "n_max": 70, "n_stm": 3}
     X = np.random.default_rng(0).random((30, 8))
-    model = dgdmn.DGDMN(override(resolve("best"), changes), random_state=0)
+    model = dgdmn.DGDMN(override(resolve("deep"), changes), random_state=0)
     model.partial_fit(X, np.zeros(30, int), task="a").save("memory")
     out, _ = call("plan", "memory", "--tasks", "3")
     assert [stage[:2] for stage in re.findall(STAGE, out)] == [

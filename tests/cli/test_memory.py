@@ -21,7 +21,8 @@ from dgdmn.algorithms.persistence import save
 from dgdmn.cli.memory import _split
 from dgdmn.streams.readers import Arrays
 
-QUICK = ["--min-steps", "120", "--generator-epochs", "2", "--value-range", "-20", "20"]
+QUICK = ["--preset", "deep", "--min-steps", "120", "--generator-epochs", "2"]
+RANGE = ["--value-range", "-20", "20"]
 CENTERS = {"ash": (0, 6), "beech": (6, 0), "cedar": (-6, -6), "elm": (6, 6)}
 
 
@@ -55,7 +56,7 @@ def forest(tmp_path, monkeypatch, call):
     rows = [(*x, kind, f"{kind}s") for x, kind in zip(X, y, strict=True)]
     write_csv("two.csv", ("a", "b", "label", "task"), rows)
     write_npz("all.npz", "ash", "beech", "cedar", seed=2)
-    out, _ = call("learn", "forest", "--task", "ashes", "ash.npz", *QUICK)
+    out, _ = call("learn", "forest", "--task", "ashes", "ash.npz", *QUICK, *RANGE)
     line = r"forest: learned 'ashes' \(50 rows, 1 class\) in [\d.]+ s; short-term memory 1 of 2\n"
     assert re.fullmatch(line, out)
     out, err = call("learn", "forest", "two.csv")
@@ -157,7 +158,7 @@ def test_a_folder_of_images(tmp_path, monkeypatch, call):
         for n in range(12):
             pixels = bright + rng.integers(0, 60, (9, 7, 3), dtype=np.uint8)
             Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{n}.png")
-    out, _ = call("learn", "sky", "pictures", *QUICK[:-3])
+    out, _ = call("learn", "sky", "pictures", *QUICK)
     assert "consolidated a day, a night" in out
     call("dream", "sky", "--n", "10", "--out", "dreams.png")
     with Image.open("dreams.png") as sheet:
@@ -194,7 +195,7 @@ def test_an_algorithm_without_a_value_range(tmp_path, monkeypatch, call, refuse)
 
 def test_inspect_shows_the_options_it_learned_with(tmp_path, call):
     X, y = trees("elm")
-    model = dgdmn.DGDMN(n_stm=3, min_steps=5).partial_fit(X, y)
+    model = dgdmn.DGDMN("deep", n_stm=3, min_steps=5).partial_fit(X, y)
     model.set_params(n_stm=7).save(tmp_path / "m")  # for the next fit
     facts = json.loads(call("inspect", tmp_path / "m", "--json")[0])
     assert (facts["n_stm"], facts["codes"], facts["slept"]) == (3, {"task 1": 50}, None)
@@ -297,10 +298,23 @@ def test_mistakes_are_one_line(forest, refuse):
             "--ewc-coefficient has no effect on dgdmn; leave it out",
         ),
         ("learn new other.npz --algorithm nn --n-stm 3", "--n-stm has no effect on nn"),
+        (
+            "learn new other.npz --min-steps 3",
+            "--min-steps has no effect on dgdmn with the mixture memory; leave it out, or use --preset",
+        ),
+        ("learn new other.npz --value-range 0 1", "--value-range has no effect on dgdmn with the"),
+        ("learn new other.npz --preset deep --image-shape 1 2", "--image-shape has no effect on"),
+        (
+            "learn new other.npz --image-shape 3 1",
+            "image_shape is (3, 1), but an input has 2 values",
+        ),
+        ("learn new other.npz --memory-budget 1000", "memory_budget is 1,000; 1,000 features need"),
+        ("forget forest --labels ash", "DeepGenerativeMemory cannot forget; only the mixture"),
+        ("merge forest forest --out both", "DeepGenerativeMemory cannot merge; only the mixture"),
         ("learn new real.npz", "Unknown label type"),
         ("learn new other.npz --algorithm dgdm", "did you mean dgdmn"),
         ("learn new other.npz --preset papr", "did you mean paper"),
-        ("learn new other.npz --value-range 3 1", "value_range"),
+        ("learn new other.npz --preset deep --value-range 3 1", "value_range"),
         ("learn full other.npz", "full holds 'thesis.txt' and no memory"),
         (
             "dream forest --out d.png",
@@ -314,6 +328,148 @@ def test_mistakes_are_one_line(forest, refuse):
         assert expected in line, line
     assert files_in(forest) == before
     assert {path.name for path in Path().iterdir()} == names
+
+
+@pytest.fixture
+def grove(tmp_path, monkeypatch, call):
+    """A mixture memory that learned two tasks, slept, and learned a third of few rows."""
+    monkeypatch.chdir(tmp_path)
+    write_npz("two.npz", "ash", "beech")
+    write_npz("cedar.npz", "cedar", seed=1)
+    write_npz("few.npz", "elm", n=9)
+    write_npz("all.npz", *CENTERS, seed=2)
+    call("learn", "grove", "two.npz", "--task", "first")
+    assert (
+        "consolidated first, second" in call("learn", "grove", "cedar.npz", "--task", "second")[0]
+    )
+    call("learn", "grove", "few.npz")
+    return tmp_path / "grove"
+
+
+def test_a_mixture_of_a_table(grove, call, refuse, monkeypatch):
+    out, err = call("predict", "grove", "all.npz")
+    assert float(err.split()[1]) > 0.9
+    assert {row["memory"] for row in csv.DictReader(io.StringIO(out))} == {
+        "task 1",
+        "long-term memory",
+    }
+    facts = json.loads(call("inspect", "grove", "--json")[0])
+    assert sum(facts["parts"].values()) == facts["bytes"]["memory"]
+    assert set(facts["chosen"]) == {"shrinkage (λ)", "own covariance (g)", "temperature"}
+    assert facts["front end"] == {"features": "relu", "numbers": 1000, "code": 192}
+    assert [(one["task"], one["label"], one["rows"]) for one in facts["components"]] == [
+        ("first", "ash", 50),
+        ("first", "beech", 50),
+        ("second", "cedar", 50),
+        ("task 1", "elm", 9),
+    ]
+    assert facts["close to their rows"] == ["elm in task 1"], "privacy: few rows"
+    assert facts["tasks"]["task 1"]["rows"] == 9
+    assert "n_max" not in facts
+    text = call("inspect", "grove")[0]
+    assert "component elm of task 1: rows 9, code 192, in short-term\n" in text
+    assert "close to their rows: elm in task 1\n" in text
+
+    out, _ = call("learn", "grove", "all.npz")  # each class joins its task
+    assert "learned 'first', 'second', 'task 1' (200 rows, 4 classes)" in out
+    tasks = json.loads(call("inspect", "grove", "--json")[0])["tasks"]
+    assert {name: task["rows"] for name, task in tasks.items()} == {
+        "first": 200,
+        "second": 100,
+        "task 1": 59,
+    }
+    assert "budget is not reached, so nothing is forgotten" in call("plan", "grove")[0]
+    out, _ = call("sleep", "grove")
+    assert re.fullmatch(r"grove: slept [\d.]+ s and consolidated task 1\n", out)
+    assert "are not images; use .csv" in refuse("dream", "grove", "--out", "d.png")
+    call("dream", "grove", "--n", "20", "--out", "d.csv")
+    dreams = np.array([line.split(",")[:2] for line in Path("d.csv").read_text().split()[1:]])
+    assert np.abs(dreams.astype(float)).max() < 15
+
+
+def test_predicting_with_a_mixture_imports_no_torch(grove):
+    code = (
+        "import sys\nfrom dgdmn import cli\n"
+        "try: cli.main(['predict', 'grove', 'all.npz', '--out', 'y.csv'])\n"
+        "except SystemExit as end: assert end.code == 0, end.code\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+
+
+def test_forget(grove, call, refuse):
+    before = files_in(grove)
+    for words, expected in (
+        ("", "nothing to forget; give --labels, --tasks or both"),
+        (
+            "--labels ashes",
+            "grove has no label 'ashes' (did you mean ash?); it has ash, beech, cedar",
+        ),
+        ("--tasks fist", "grove has no task 'fist' (did you mean first?); it has first, second"),
+        ("--labels cedar --tasks first", "nothing of these labels was learned in these tasks"),
+        ("--labels ash beech cedar elm", "that would forget everything"),
+    ):
+        assert expected in refuse("forget", "grove", *words.split())
+    assert files_in(grove) == before
+    out, _ = call("forget", "grove", "--labels", "beech", "--tasks", "first")
+    assert out == "grove: forgot what it learned from 50 rows; 3 classes left\n"
+    assert dgdmn.load("grove").classes_.tolist() == ["ash", "cedar", "elm"]
+    call("forget", "grove", "--tasks", "second", "task 1")
+    facts = json.loads(call("inspect", "grove", "--json")[0])
+    assert facts["tasks"] == {
+        "first": {"in": "long-term", "classes": ["ash"], "times": 1, "rows": 50}
+    }
+
+
+def test_forget_labels_that_are_numbers(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.savez("rows.npz", X=rng.normal(size=(60, 70)), y=np.repeat([3, 10, 12], 20))
+    call("learn", "m", "rows.npz", "--algorithm", "dgr")
+    call("forget", "m", "--labels", "10", "3")
+    assert dgdmn.load("m").classes_.tolist() == [12]
+
+
+def test_merge(tmp_path, monkeypatch, call, refuse):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for n, name in enumerate("abc"):
+        X = rng.random((24, 12, 12)) + 2 * n
+        np.savez(f"{name}.npz", X=X, y=np.full(24, n))
+        call("learn", name, f"{name}.npz", "--task", name)
+    before = files_in(tmp_path / "a")
+    assert call("merge", "a", "b", "--out", "ab")[0] == "ab: merged a, b; 2 tasks, 2 classes\n"
+    assert files_in(tmp_path / "a") == before
+    assert dgdmn.load("ab").predict(np.load("b.npz")["X"]).tolist() == [1] * 24
+    tasks = json.loads(call("inspect", "ab", "--json")[0])["tasks"]
+    assert {name: task["rows"] for name, task in tasks.items()} == {"a": 24, "b": 24}
+    assert "3 tasks, 3 classes" in call("merge", "ab", "c", "--out", "ab")[0]
+    call("learn", "other", "a.npz", "--code-seed", "3")
+    names = {path.name for path in tmp_path.iterdir()}
+    for words, expected in (
+        ("a b", "--out is missing"),
+        ("a b --out c", "c is another memory; name a new directory, or one of the two"),
+        ("a nowhere --out d", "nowhere is not a memory"),
+        ("a other --out d", "cannot merge: the front end or its code_seed"),
+    ):
+        assert expected in refuse("merge", *words.split())
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_flat_rows_that_are_images(tmp_path, monkeypatch, call, refuse):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).random((40, 12 * 14)) * np.repeat([0.4, 1], 20)[:, None]
+    np.savez("flat.npz", X=X, y=np.repeat([0, 1], 20))
+    budget = ["--memory-budget", "6000000", "--features", "gabor"]
+    call("learn", "m", "flat.npz", "--image-shape", "12", "14", "--n-stm", "1", *budget)
+    assert "features gabor, numbers 1,024" in call("inspect", "m")[0]
+    call("dream", "m", "--n", "4")
+    with Image.open("dreams.png") as sheet:
+        assert sheet.size == (2 * 14, 2 * 12)
+        assert 20 < np.asarray(sheet).mean() < 200
+    assert "created with --image-shape 12 14, not --image-shape 14 12" in refuse(
+        "learn", "m", "flat.npz", "--image-shape", "14", "12"
+    )
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -353,7 +509,7 @@ def test_a_first_save_that_fails_leaves_nothing(tmp_path, monkeypatch, refuse):
         path.write_bytes(content)
 
     monkeypatch.setattr("dgdmn.storage.directory.write_atomic", write)
-    assert "No space left on device" in refuse("learn", "m", "rows.npz", *QUICK, code=1)
+    assert "No space left on device" in refuse("learn", "m", "rows.npz", code=1)
     assert not Path("m").exists()
 
 
@@ -384,7 +540,7 @@ def test_a_killed_learn_leaves_the_memory_and_two_writers_never_share_it(
     monkeypatch.chdir(tmp_path)
     write_npz("ash.npz", "ash")
     write_npz("many.npz", "beech", n=20_000)
-    call("learn", "m", "ash.npz", *QUICK)
+    call("learn", "m", "ash.npz", *QUICK, *RANGE)
     before = files_in(tmp_path / "m")
     process = begin_learning("m")
     try:
@@ -404,7 +560,7 @@ def test_a_killed_learn_leaves_the_memory_and_two_writers_never_share_it(
 def test_a_signal_is_one_line_and_a_new_memory_is_not_there(tmp_path, monkeypatch, number):
     monkeypatch.chdir(tmp_path)
     write_npz("many.npz", "beech", n=20_000)
-    process = begin_learning("m", *QUICK)
+    process = begin_learning("m", *QUICK, *RANGE)
     time.sleep(0.5)
     process.send_signal(number)
     assert process.communicate(timeout=30)[1] == "dgdmn: interrupted; m is unchanged\n"

@@ -39,7 +39,9 @@ def memory(tmp_path, monkeypatch, call):
     y = np.repeat([f"a{ESCAPE}", FORMULA], 20)
     np.savez("rows.npz", X=X, y=y, task=np.repeat([f"one{ESCAPE}", "=two"], 20))
     quick = ("--min-steps", "20", "--generator-epochs", "2", "--learner-epochs", "2")
-    assert_plain(call("learn", "m", "rows.npz", *quick, "--value-range", "-9", "9")[0])
+    assert_plain(
+        call("learn", "m", "rows.npz", "--preset", "deep", *quick, "--value-range", "-9", "9")[0]
+    )
     return tmp_path / "m"
 
 
@@ -136,7 +138,7 @@ def test_inspect_is_fast_whatever_the_notes_say(memory, call, count):
 def test_inspect_is_fast_whatever_the_options_say(tmp_path, call):
     X = np.random.default_rng(0).normal(size=(20, 2))
     options = {"min_steps": 5, "generator_epochs": 2, "learner_epochs": 2}
-    model = dgdmn.DGDMN(n_stm=9_000, **options).partial_fit(X, np.zeros(20, int))
+    model = dgdmn.DGDMN("deep", n_stm=9_000, **options).partial_fit(X, np.zeros(20, int))
     model.save(tmp_path / "m")
     began = time.monotonic()
     assert "next: unknown 8,999 tasks to plan; at most 1,000" in call("inspect", tmp_path / "m")[0]

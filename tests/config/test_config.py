@@ -24,7 +24,7 @@ from dgdmn.config import (
     sources_of,
     to_dict,
 )
-from dgdmn.config.registry import CLOSED_FORM_OPTIONS, STREAMS
+from dgdmn.config.registry import CLOSED_FORM_OPTIONS, MIXTURE_OPTIONS, STREAMS
 from dgdmn.core.errors import UsageError
 
 PAPER_STREAMS = ("digits", "permnist", "tdigits", "shapes", "hindi")
@@ -152,7 +152,9 @@ def test_presets_are_those_of_the_frozen_commit(name):
     frozen = {**FROZEN["Config"], **FROZEN[name]}
     resolved = to_dict(resolve(name))
     assert {key: resolved[key] for key in frozen} == frozen
-    assert {key for key in resolved if key not in frozen} == set(CLOSED_FORM_OPTIONS)
+    new = {key: value for key, value in resolved.items() if key not in frozen}
+    assert new.keys() == {*CLOSED_FORM_OPTIONS, *MIXTURE_OPTIONS}
+    assert new.items() <= to_dict(Config()).items(), "the VAE memory"
 
 
 def test_the_names_of_presets():
@@ -161,7 +163,8 @@ def test_the_names_of_presets():
     for stream in STREAMS.keys() - PAPER.keys():
         assert resolve("deep", stream) == resolve("deep"), "the options for own arrays"
     for stream in (*PAPER, None):
-        assert resolve("best", stream) == resolve("deep", stream)
+        assert resolve("best", stream) == replace(resolve("deep", stream), generator="mixture")
+    assert {resolve(name).generator for name in ("deep", "paper", "quick")} == {"vae"}
     assert resolve("paper", "shapes") is PAPER["shapes"]
     assert resolve("deep/hindi") == resolve("deep", "hindi") != resolve("deep")
     assert FROZEN["Config"].items() <= to_dict(Config()).items()

@@ -12,6 +12,7 @@ from dgdmn.config.registry import (
     ALGORITHMS,
     CLOSED_FORM_OPTIONS,
     GENERATORS,
+    MIXTURE_OPTIONS,
     STREAM_OPTIONS,
     STREAMS,
     AlgorithmInfo,
@@ -69,12 +70,34 @@ def test_unused_options_are_those_of_parts_that_are_not_there(name):
     """Algorithms that keep rows may keep as many bytes as DGDMN, so its options matter to them."""
     info, options = algorithm_info(name), {field.name for field in fields(Config)}
     used = {option for option in options if not info.unused(option)}
+    assert used == {option for option in options if not info.unused(option, {"generator": "vae"})}
     if info.closed_form:
         assert used == {*CLOSED_FORM_OPTIONS, *STREAM_OPTIONS, "n_classes"}
         return
     matters = name in ("dgdmn", "dgdmn-recog", "gem", "icarl", "er")
-    networks = options - {*CLOSED_FORM_OPTIONS}
+    networks = options - {*CLOSED_FORM_OPTIONS, *MIXTURE_OPTIONS}
     assert used == (networks if matters else networks - OF_SHORT_TERM_MEMORY)
+
+
+OF_MIXTURE = {
+    *MIXTURE_OPTIONS,
+    *STREAM_OPTIONS,
+    *("kappa", "n_classes", "features", "code_seed", "shrinkage"),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_with_a_mixture_memory_no_option_of_its_networks_is_used(name):
+    """Algorithms that keep rows may keep as many bytes as the budget; all others do not see the mixture."""
+    info, options = algorithm_info(name), {field.name for field in fields(Config)}
+    used = {option for option in options if not info.unused(option, {"generator": "mixture"})}
+    without = {option for option in options if not info.unused(option)}
+    if info.generative:
+        assert used == OF_MIXTURE | ({"n_stm"} if info.short_term else set())
+    elif info.exemplars:
+        assert used == without - OF_SHORT_TERM_MEMORY | {"generator", "memory_budget"}
+    else:
+        assert used == without
 
 
 @pytest.mark.parametrize(

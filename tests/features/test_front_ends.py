@@ -114,7 +114,7 @@ def test_a_column_that_did_not_vary_at_first_stays_usable():
 
 @pytest.mark.parametrize("rows", [np.ones((1, 3)), np.ones((9, 3))])
 def test_a_first_call_without_a_scale_is_refused(rows):
-    with pytest.raises(UsageError, match="which have no scale"):
+    with pytest.raises(UsageError, match="no scale; begin"):
         SLDA().partial_fit(rows, np.zeros(len(rows)))
     model = SLDA(scale=([0, 0, 0], 2)).partial_fit(rows, np.zeros(len(rows)))
     assert model.predict(rows).tolist() == [0] * len(rows)

@@ -32,6 +32,9 @@ TINY = Config(
     ppr_memory=70,
 )
 
+PLANNED = [n for n, info in ALGORITHMS.items() if not info.closed_form and n != "dgdmn-recog"]
+"""Algorithms that train networks, and by task names."""
+
 
 def labels():
     """Tasks of one and two classes, one of which comes again; an uneven number for sleep."""
@@ -65,7 +68,7 @@ def last_epochs(events):
         {"n_stm": 1, "sttm_min_steps": 40},
     ],
 )
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "dgdmn-recog"])
+@pytest.mark.parametrize("name", PLANNED)
 def test_planned_epochs_are_those_of_the_run(name, changes):
     options = replace(TINY, **changes)
     events = []
@@ -87,7 +90,7 @@ def test_planned_epochs_are_those_of_the_run(name, changes):
 
 
 @pytest.mark.parametrize("options", [{}, {"code_buffer": True, "prior_components": 3}])
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "dgdmn-recog"])
+@pytest.mark.parametrize("name", PLANNED)
 def test_the_next_stages_of_a_model_are_what_it_does(name, options):
     events, rng = [], np.random.default_rng(0)
     model = algorithm(name)(
@@ -106,7 +109,7 @@ def test_the_next_stages_of_a_model_are_what_it_does(name, options):
     assert [described(epoch) for stage in stages for epoch in stage.trainings] == run
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "dgdmn-recog"])
+@pytest.mark.parametrize("name", PLANNED)
 def test_a_plan_takes_no_time_whatever_the_numbers(name):
     """A forged memory states any numbers; a plan of them is made at once, or refused in one line."""
     names = ("generator_epochs", "learner_epochs", "joint_epochs", "min_steps", "n_max")
@@ -134,6 +137,29 @@ def test_a_forged_age_is_planned_or_refused():
     for held in memory.stm.awake:
         held.memory.age = held.memory.n_seen = 10**9
     assert max(stage.samples for stage in plan_next(model, [20])) == TINY.n_max
+
+
+@pytest.mark.parametrize("name", [n for n, info in ALGORITHMS.items() if info.closed_form])
+def test_what_reads_each_row_once_has_no_plan(name):
+    options = TINY
+    title = ALGORITHMS[name].title
+    message = f"^{title} reads each row once; there are no epochs to plan$"
+    with pytest.raises(UsageError, match=message):
+        plan_stream(name, options, labels(), (5,))
+    assert planned_work(name, options, labels(), (5,)) is None
+    model = algorithm(name)(options, random_state=0)
+    model.partial_fit(np.random.default_rng(0).random((20, 5)), np.arange(20) % 2, task="a")
+    with pytest.raises(UsageError, match=message):
+        plan_next(model, [25])
+
+
+@pytest.mark.parametrize("name", [n for n, info in ALGORITHMS.items() if info.generative])
+def test_a_mixture_memory_is_planned_without_epochs(name):
+    options = replace(TINY, generator="mixture")
+    assert planned_work(name, options, labels(), (5,)) is None
+    stages = plan_stream(name, options, labels(), (5,))
+    assert sum(stage.samples for stage in stages) == sum(len(y) for _, y in labels())
+    assert all(0 < stage.bytes <= options.memory_budget for stage in stages)
 
 
 class Thinker(NN):

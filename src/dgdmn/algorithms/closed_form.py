@@ -22,7 +22,6 @@ from dgdmn.memory.gaussian import (
     Doubles,
     Moments,
     pack,
-    positive,
     shrink,
     softmax,
     solve,
@@ -80,8 +79,9 @@ class ClosedFormClassifier(ContinualClassifier):
 @contextmanager
 def limit_threads(n: int | None) -> Iterator[None]:
     """Limit the threads of numpy's linear algebra inside this block; None: OMP_NUM_THREADS, else 1."""
-    if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
-        raise UsageError(f"threads is {n!r}; it must be a whole number of at least 1")
+    is_number = isinstance(n, Integral) and not isinstance(n, bool)
+    if n is not None and not (is_number and 1 <= n <= 1024):
+        raise UsageError(f"threads is {n!r}; it must be a whole number in [1, 1024]")
     with _controller().limit(limits=int(n or default_threads()), user_api="blas"):
         yield
 
@@ -179,11 +179,11 @@ class GaussianSums:
 
     def head(self, setting: float) -> tuple[Doubles, Doubles]:
         """The linear discriminant with shrinkage `setting`; all classes weigh the same."""
-        covariance, means = self.moments.covariance, self.moments.means
+        covariance, means, total = self.moments.covariance, self.moments.means, self.moments.total
         if covariance.ndim == 1:
-            weights = (means / positive(covariance)).T
+            weights = (means / np.where(total > 0, total, 1.0)).T
         else:
-            weights = solve(shrink(covariance, setting), means.T)
+            weights = solve(shrink(covariance, setting, total), means.T)
         bias = -0.5 * np.einsum("kd,dk->k", means, weights)
         return weights, np.where(self.moments.counts > 0, bias, -np.inf)
 

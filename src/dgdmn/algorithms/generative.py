@@ -29,7 +29,7 @@ from dgdmn.features import FrontEnd, Own
 from dgdmn.memory.components import Component, MixtureSpec
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
-from dgdmn.storage import State
+from dgdmn.storage import State, bytes_in
 
 if TYPE_CHECKING:
     from dgdmn.networks.factory import NetworkFactory
@@ -202,8 +202,12 @@ class GenerativeClassifier(NetworkClassifier):
                 return by_label and (named is None or one.task in named)
 
             components = [one for memory in memories for one in memory.components]
-            known = {one.task for one in components}
+            known, pool = {one.task for one in components}, memories[0].pool
             for task in sorted((named or set()) - known):
+                if any(task in memory.tasks for memory in memories):
+                    raise UsageError(
+                        f"task {task!r} was merged with later ones to fit memory_budget; forget labels instead"
+                    )
                 raise UsageError(f"no task {task!r}; there are {join_names(sorted(known))}")
             left = {one.label for one in components if not matches(one)}
             if len(left) == 0:
@@ -211,8 +215,13 @@ class GenerativeClassifier(NetworkClassifier):
             order = list(range(len(fitted.labels)))
             if not fitted.closed:
                 order = [index for index in order if index in left]
-            if not sum(memory.forget(matches, order) for memory in memories):
+            if not any(matches(one) for one in components):
                 raise UsageError("nothing of these labels was learned in these tasks")
+            for memory in memories:  # each subtracts from the pool that they share
+                memory.pool = pool
+                memory.forget(matches, order)
+                pool = memory.pool
+            memories[0].pool = pool
             fitted.labels = [fitted.labels[index] for index in order]
             fitted.outputs = max(fitted.config.n_classes, len(order))
             fitted.memory.refresh(fitted.outputs, self._context(fitted))  # type: ignore[attr-defined]
@@ -272,7 +281,8 @@ class GenerativeClassifier(NetworkClassifier):
         self, config: Config, inputs: Inputs, shape: tuple[int, ...]
     ) -> NetworkFactory | MixtureSpec:
         if isinstance(inputs, FrontEnd):
-            spec = MixtureSpec(config, inputs.n_features, inputs.n_decoded, inputs.inverse)
+            kept = bytes_in(inputs.state())
+            spec = MixtureSpec(config, inputs.n_features, inputs.n_decoded, inputs.inverse, kept)
             spec.check()
             return spec
         generator = self.generator

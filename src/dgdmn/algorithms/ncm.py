@@ -17,7 +17,7 @@ from dgdmn.memory.gaussian import Moments
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
 class NCM(ClosedFormClassifier):
-    """A mean per class. Distances are in pooled standard deviations of each feature, so units do not matter."""
+    """A mean per class. Distances are in standard deviations of each feature, so units do not matter."""
 
     def _new_memory(self, factory: FeatureSpec, n_classes: int, rng: SeedStream) -> Memory:
         moments = Moments.empty(n_classes, factory.shape[0], diagonal=True)

@@ -262,5 +262,5 @@ def _from_json(key: str, value: Any) -> Any:
 
 
 def _qualified_name(thing: Any) -> str:
-    kind = thing if isinstance(thing, type) else type(thing)
+    kind = thing if isinstance(thing, type) or hasattr(thing, "__qualname__") else type(thing)
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -20,7 +20,7 @@ SHRINKAGES = (1e-4, 1e-3, 1e-2, 0.1, 0.3)
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
 class SLDA(ClosedFormClassifier):
-    """A mean per class and one pooled covariance, shrunk toward its diagonal; all classes weigh the same.
+    """A mean per class and one pooled covariance, shrunk toward the variances of the columns; no class priors.
 
     The published update divides by the number of all rows and is not exact; this one is.
 

@@ -80,10 +80,16 @@ def plan(args: Namespace) -> None:
     rows.append(("most, and all steps", samples, sum(stage.steps for stage in stages), size))
     texts = ((what, f"{n:,}", f"{steps:,}", format_bytes(kept)) for what, n, steps, kept in rows)
     generative, title = algorithm_info(name).generative, f"{args.subject}, {name}"
+    mixture, budget = generative and config.generator == "mixture", config.memory_budget
     if generative:
-        title += f": N_max {config.n_max:,}, κ {config.kappa:g}, n_STM {config.n_stm}"
+        most = f"budget {format_bytes(budget)}" if mixture else f"N_max {config.n_max:,}"
+        title += f": {most}, κ {config.kappa:g}, n_STM {config.n_stm}"
     Console().print(make_table(title, ("stage", "samples", "steps", "bytes kept"), texts, left=1))
-    if generative:
+    if mixture:
+        effect = "reached, so old components shrink and κ has an effect"
+        effect = effect if size >= budget else "not reached, so nothing is forgotten"
+        show(f"each row is read once, without steps; the budget is {effect}")
+    elif generative:
         kappa, tasks = 0.5 / args.last, count_noun(args.last, "task")
         options = f"--kappa {kappa:g} --n-stm {max(1, round(0.25 / kappa))}"
         effect = "reached, so κ has an" if samples >= config.n_max else "not reached, so κ has no"

@@ -1,4 +1,7 @@
-"""A memory on disk: `learn`, `predict`, `inspect`, `sleep`, `dream` and `export`."""
+"""A memory on disk: `learn`, `predict`, `inspect`, `sleep`, `dream`, `forget`, `merge` and `export`.
+
+Nothing here imports torch unless the memory needs it.
+"""
 
 import io
 import itertools
@@ -7,7 +10,8 @@ import math
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,17 +32,25 @@ from dgdmn.core.errors import DgdmnError, Interrupted, UsageError, suggestion
 from dgdmn.core.events import Event, Replayed, SleepEnded
 from dgdmn.core.files import directory_lock, npz_bytes, write_atomic
 from dgdmn.core.text import count_noun, format_bytes, format_duration, format_option, join_names
+from dgdmn.features import FrontEnd
+from dgdmn.memory.components import Component, triangle_bytes
+from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
-from dgdmn.runs.plan import MAX_TASKS, plan_next
-from dgdmn.storage import check_place, discard, holds_memory, whole
+from dgdmn.storage import bytes_in, check_place, discard, holds_memory, whole
 from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays, rows_by_value
 
 Notes = dict[str, Any]
 """Saved beside a memory: `tasks` {name: [times learned, rows in all]} and `slept`, a UTC time or None."""
 Memory = tuple[ContinualClassifier, Notes]
 MAX_SHOWN = 100
-"""Tasks that `inspect` prints, the latest ones."""
+"""Tasks and components that `inspect` prints, the latest ones."""
+ARGUMENTS = ("value_range", "image_shape")
+"""Arguments of an estimator that are no hyper-parameters."""
+UNUSED_ARGUMENT = {True: "value_range", False: "image_shape"}
+"""The argument that has no effect with, and without, the mixture memory."""
+FEW_ROWS = 20
+"""A component of fewer rows is close to them, so `inspect` names it."""
 
 
 def learn(args: Namespace) -> None:
@@ -73,17 +85,18 @@ def predict(args: Namespace) -> None:
     memory = args.task if args.task in info.awake else "long-term memory"
     memories, recognized = [memory if info.generative else "network"] * n, [""] * n
     with _plain_errors():
-        answers = model.predict_proba(found.X, args.task)
+        rows = model.prepare(found.X)
+        answers = model.predict_proba(rows, args.task)
         if info.short_term and not (args.task and info.by_task_name):
-            recognition = model.recognize(found.X)
+            recognition = model.recognize(rows)
             memories = recognition.answered_by.tolist()
             recognized = [str(is_known).lower() for is_known in recognition.known.tolist()]
     labels = model.classes_[answers.argmax(axis=1)].tolist()
     shares = ([f"{p:.6g}" for p in answer] for answer in answers.tolist())
     columns = zip(range(n), labels, shares, memories, recognized, strict=True)
     header = ["row", "label", *(f"p({label})" for label in model.classes_.tolist())]
-    rows = ((row, label, *share, *rest) for row, label, share, *rest in columns)
-    content = csv_text([*header, "memory", "known"], rows)
+    lines = ((row, label, *share, *rest) for row, label, share, *rest in columns)
+    content = csv_text([*header, "memory", "known"], lines)
     if args.out is None:
         show(*content.removesuffix("\n").split("\n"))
     else:
@@ -103,9 +116,61 @@ def sleep(args: Namespace) -> None:
             return
         with _save_change(args.memory, memory) as events:
             memory[0].sleep()
-    dreams = count_noun(sum(e.n_tasks for e in events if isinstance(e, Replayed)), "dream")
+    replays = [event for event in events if isinstance(event, Replayed)]  # none of a mixture
+    source = f" from {count_noun(sum(e.n_tasks for e in replays), 'dream')}" if replays else ""
     took = format_duration(time.monotonic() - began)
-    show(f"{args.memory}: slept {took} and consolidated {join_names(info.awake)} from {dreams}")
+    show(f"{args.memory}: slept {took} and consolidated {join_names(info.awake)}{source}")
+
+
+def forget(args: Namespace) -> None:
+    """Remove what was learned of labels or tasks, and save."""
+    if not args.labels and not args.tasks:
+        raise UsageError("nothing to forget; give --labels, --tasks or both")
+    with _lock(args.memory):
+        memory = load_memory(args)
+        model, notes = memory
+        info = _generative_info(args, model, can="forget")
+        labels = [_find(args, "label", text, model.classes_.tolist()) for text in args.labels]
+        known = [*info.consolidated, *info.awake]
+        tasks = [_find(args, "task", text, known) for text in args.tasks]
+        before = sum(one.n for one in _components(model))
+        with _save_change(args.memory, memory), _plain_errors():
+            model.forget(labels=labels or None, tasks=tasks or None)
+            left = _task_counts(model)
+            for task in [*notes["tasks"]]:
+                times, rows = left.get(task, (0, 0))
+                notes["tasks"][task] = [times, rows]
+                if not times:
+                    del notes["tasks"][task]
+    gone = count_noun(before - sum(one.n for one in _components(model)), "row")
+    kept = count_noun(len(model.classes_), "class", "classes")
+    show(f"{args.memory}: forgot what it learned from {gone}; {kept} left")
+
+
+def merge(args: Namespace) -> None:
+    """Save a memory that has learned what two memories have."""
+    from dgdmn.algorithms.generative import merge as merge_models
+
+    out, parts = args.out, (args.memory, args.other)
+    if out is None:
+        raise UsageError("--out is missing; name the directory of the merged memory")
+    if holds_memory(out) and not any(path.exists() and out.samefile(path) for path in parts):
+        raise UsageError(f"{out} is another memory; name a new directory, or one of the two")
+    with _lock(out):
+        memories = [load_memory(Namespace(**{**vars(args), "memory": path})) for path in parts]
+        for path, (model, _) in zip(parts, memories, strict=True):
+            _generative_info(Namespace(memory=path), model, can="merge")
+        (ours, notes), (theirs, more) = memories
+        with _plain_errors():
+            model = merge_models(ours, theirs)
+        for task, counts in more["tasks"].items():
+            old = notes["tasks"].pop(task, [0, 0])
+            notes["tasks"][task] = [a + b for a, b in zip(old, counts, strict=True)]
+        notes["slept"] = datetime.now(UTC).isoformat(timespec="seconds")
+        save(model, out, notes)
+    classes = count_noun(len(model.classes_), "class", "classes")
+    tasks = count_noun(len(model.info().consolidated), "task")
+    show(f"{out}: merged {join_names(map(str, parts))}; {tasks}, {classes}")
 
 
 def dream(args: Namespace) -> None:
@@ -116,13 +181,16 @@ def dream(args: Namespace) -> None:
         raise UsageError(f"--out {args.out} has an unknown ending; use .png, .csv or .npz")
     model, _ = load_memory(args)
     info = _generative_info(args, model, slept=True)
-    shape = _image_shape(info.shape) if kind == ".png" else ()
+    inputs = model.fitted_.inputs
+    seen = inputs.image_shape if isinstance(inputs, FrontEnd) else None
+    shape = _image_shape(seen or info.shape) if kind == ".png" else ()
     if args.n > (most := MAX_BYTES // (8 * math.prod(info.shape))):
         raise UsageError(f"--n is {args.n:,}; at most {most:,} dreams of this shape can be written")
     with _plain_errors():
         x, y = model.sample(args.n, random_state=args.seed)
     if kind == ".png":
-        content = _sheet(model.fitted_.inputs.apply(x).reshape(len(x), *shape))
+        gray = _to_unit_range(x) if isinstance(inputs, FrontEnd) else inputs.apply(x)
+        content = _sheet(gray.reshape(len(x), *shape))
     elif kind == ".npz":
         content = npz_bytes({"x": x, "y": y})
     else:
@@ -158,11 +226,15 @@ def inspect(args: Namespace) -> None:
     if args.json:
         show(*json.dumps(facts, indent=1).split("\n"))
         return
-    tasks = list(facts.pop("tasks").items())
+    tasks, components = list(facts.pop("tasks").items()), facts.pop("components", [])
     facts |= {f"task {name}": task for name, task in tasks[-MAX_SHOWN:]}
     show(*(f"{key}: {_text(value)}" for key, value in facts.items()))
-    if len(tasks) > MAX_SHOWN:
-        show(f"These are {MAX_SHOWN} of {len(tasks):,} tasks; --json shows all.")
+    for one in components[-MAX_SHOWN:]:
+        rest = {key: value for key, value in one.items() if key not in ("task", "label")}
+        show(f"component {one['label']} of {one['task']}: {_text(rest)}")
+    for found, what in ((tasks, "tasks"), (components, "components")):
+        if len(found) > MAX_SHOWN:
+            show(f"These are {MAX_SHOWN} of {len(found):,} {what}; --json shows all.")
     if facts["next"] == {"rows": 0}:
         show("Row counts are not recorded in this memory. Pass --samples N for the next task.")
 
@@ -184,6 +256,8 @@ def load_memory(args: Namespace) -> Memory:
 
 def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, list[Any]]:
     """The rows of a task, by default the mean so far, and the stages of that many tasks and a sleep."""
+    from dgdmn.runs.plan import MAX_TASKS, plan_next  # imports torch
+
     model, notes = memory
     info = model.info()
     times, seen = (sum(pair[n] for pair in notes["tasks"].values()) for n in (0, 1))
@@ -231,20 +305,29 @@ def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
         memory = load_memory(args)
         _check_same(args, to_dict(config), memory[0])
         return memory
-    kind, value_range = algorithm(name), args.value_range and tuple(args.value_range)
-    own: dict[str, Any] = {"random_state": args.seed or 0, "value_range": value_range}
-    own["threads"] = args.threads or default_threads()
-    if "value_range" not in kind._get_param_names() and own.pop("value_range"):
-        raise UsageError(f"--value-range has no effect on {name}; leave it out")
+    kind, options, info = algorithm(name), to_dict(config), algorithm_info(name)
+    has_mixture = info.generative and config.generator == "mixture"
+    what = f"{name} with the mixture memory" if has_mixture else name
+    advice = "leave it out, or use --preset deep" if has_mixture else "leave it out"
+    typed = {key: getattr(args, key) and tuple(getattr(args, key)) for key in ARGUMENTS}
+    own: dict[str, Any] = {key: value for key, value in typed.items() if value}
+    unused = [key for key in args.changes if info.unused(key, options)]
+    unused += [key for key in own if key not in kind._get_param_names()]
+    unused += [UNUSED_ARGUMENT[has_mixture]] if info.generative else []
+    for key in unused:
+        if key in args.changes or key in own:
+            raise UsageError(f"{flag(key)} has no effect on {what}; {advice}")
+    own |= {"random_state": args.seed or 0, "threads": args.threads or default_threads()}
     return kind(config if args.changes else preset, **own), Notes(tasks={}, slept=None)
 
 
 def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassifier) -> None:
     parameters, info = model.get_params(deep=False), model.info()
-    typed = {key: getattr(args, key) for key in ("algorithm", "seed", "value_range")}
+    typed = {key: getattr(args, key) or None for key in ("algorithm", *ARGUMENTS)}
+    typed |= {"seed": args.seed}
     typed |= {key: wanted[key] for key in (wanted if args.preset else args.changes)}
     made = to_dict(info.config) | {"algorithm": info.algorithm, "seed": parameters["random_state"]}
-    made["value_range"] = list(parameters.get("value_range") or ()) or None
+    made |= {key: list(parameters.get(key) or ()) or None for key in ARGUMENTS}
     for key, value in typed.items():
         if value is not None and value != made[key]:
             was, now = (f"{flag(key)} {format_option(one)}" for one in (made[key], value))
@@ -257,18 +340,27 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
     """Learn one task, save the memory, and return a line about it."""
     (model, notes), y, began = memory, np.asarray(rows.y), time.monotonic()
     new, tasks = not model.__sklearn_is_fitted__(), notes["tasks"]
+    counts = {} if new else _task_counts(model)
     if task is None and not algorithm_info(algorithm_name(type(model))).generative:
         task = next(name for n in itertools.count(1) if (name := f"task {n}") not in tasks)
     with _save_change(args.memory, memory) as events, _plain_errors():
         model.partial_fit(rows.X, y, task=task)
         if new and rows.names:  # as scikit-learn does for a data frame
             model.feature_names_in_ = np.array(rows.names, dtype=object)
-        name = next((event.tasks[0] for event in events if isinstance(event, Replayed)), task or "")
-        times, before = tasks.pop(name, (0, 0))  # the latest task comes last
-        tasks[name] = [times + 1, before + len(rows.X)]
+        found = [event.tasks[0] for event in events if isinstance(event, Replayed)]
+        learned = {found[0] if found else task or "": len(rows.X)}
+        if task is None and (
+            after := _task_counts(model)
+        ):  # each row has joined a task of its class
+            met = {name: counts.get(name, (0, 0)) for name in after}
+            met = {name: old for name, old in met.items() if after[name][0] > old[0]}
+            learned = {name: max(0, after[name][1] - old[1]) for name, old in met.items()}
+        for name, more in learned.items():
+            times, before = tasks.pop(name, (0, 0))  # the latest task comes last
+            tasks[name] = [times + 1, before + more]
         took = format_duration(time.monotonic() - began)
     sizes = f"{count_noun(len(rows.X), 'row')}, {count_noun(len(np.unique(y)), 'class', 'classes')}"
-    parts = [f"learned {name!r} ({sizes}) in {took}"]
+    parts = [f"learned {join_names(map(repr, learned))} ({sizes}) in {took}"]
     slept = [event for event in events if isinstance(event, SleepEnded)]
     parts += [f"slept and consolidated {join_names(event.tasks)}" for event in slept]
     if (info := model.info()).short_term:
@@ -348,12 +440,89 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
         "tasks": tasks,
         "bytes": {"memory": info.memory_bytes, "exemplars": info.exemplar_bytes, "disk": disk},
     }
+    mixtures = _mixtures(model)
     if info.generative:
         facts |= {"age": info.age, "n_max": info.config.n_max, "kappa": info.config.kappa}
+    if mixtures:
+        del facts["n_max"]  # it has no effect
+        facts |= {"memory_budget": info.config.memory_budget, **_mixture_facts(model, mixtures)}
     if info.short_term:
-        facts |= {"n_stm": info.config.n_stm, "awake": info.awake_rows, "codes": info.awake_codes}
-        facts["slept"] = notes["slept"]
+        facts |= {"n_stm": info.config.n_stm, "awake": info.awake_rows, "slept": notes["slept"]}
+        facts |= {} if mixtures else {"codes": info.awake_codes}
     return {**facts, "next": needs}
+
+
+def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]) -> dict[str, Any]:
+    """What a mixture memory keeps: bytes of each part, the settings chosen, and its components."""
+    (ltm, *_), inputs, labels = mixtures, model.fitted_.inputs, model.fitted_.labels
+    assert isinstance(inputs, FrontEnd)
+    spec, frozen, components = ltm.spec, ltm._frozen(), _components(model)
+    means = sum(int(one.mean.nbytes) for one in components)
+    pooled, tied = triangle_bytes(spec.d, 8), triangle_bytes(spec.q, 8)
+    parts = {
+        "means": means,
+        "scatters": sum(one.nbytes for one in components) - means,
+        "pooled scatter": pooled,
+        "tied code covariance": tied,
+        "decoder and counts": spec.fixed_bytes - pooled - tied,
+        "front end": bytes_in(inputs.state()),
+    }
+    described = [
+        {
+            "task": one.task,
+            "label": labels[one.label],
+            "rows": one.n,
+            "code": len(one.scatter),
+            "in": "long-term" if memory is ltm else "short-term",
+        }
+        for memory in mixtures
+        for one in memory.components
+    ]
+    return {
+        "parts": parts,
+        "front end": {"features": inputs.kind, "numbers": spec.d, "code": spec.q},
+        "chosen": {
+            "shrinkage (λ)": frozen.setting[0],
+            "own covariance (g)": frozen.setting[1],
+            "temperature": frozen.temperature,
+        },
+        "components": described,
+        "close to their rows": [
+            f"{one['label']} in {one['task']}" for one in described if one["rows"] < FEW_ROWS
+        ],
+    }
+
+
+def _mixtures(model: ContinualClassifier) -> list[MixtureMemory]:
+    """The mixture memories of a model, the long-term memory first; none of another kind."""
+    if not isinstance(model.fitted_.inputs, FrontEnd) or not model.info().generative:
+        return []
+    found: list[MixtureMemory] = model.fitted_.snapshot().memory.mixtures()  # type: ignore[attr-defined]
+    return found
+
+
+def _components(model: ContinualClassifier) -> list[Component]:
+    return [one for memory in _mixtures(model) for one in memory.components]
+
+
+def _task_counts(model: ContinualClassifier) -> dict[str, tuple[int, int]]:
+    """How often each task of a mixture memory was met, and its rows; empty for other memories."""
+    times: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
+    for memory in _mixtures(model):
+        times.update({task: info.times for task, info in memory.tasks.items()})
+        for one in memory.components:
+            rows[one.task] += one.n
+    return {task: (times[task], rows[task]) for task in times}
+
+
+def _find(args: Namespace, what: str, text: str, known: Sequence[Any]) -> Any:
+    """The label or the task that a text names."""
+    by_text = {str(one): one for one in known}
+    if text not in by_text:
+        hint, names = suggestion(text, by_text), join_names(by_text)
+        raise UsageError(f"{args.memory} has no {what} {text!r}{hint}; it has {names}")
+    return by_text[text]
 
 
 def _text(value: Any) -> str:
@@ -366,10 +535,13 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else format_option(value)
 
 
-def _generative_info(args: Namespace, model: ContinualClassifier, slept: bool = False) -> Any:
+def _generative_info(
+    args: Namespace, model: ContinualClassifier, slept: bool = False, can: str = ""
+) -> Any:
     info = model.info()
     if not info.generative:
-        raise UsageError(f"{args.memory} uses {info.algorithm}, which neither sleeps nor dreams")
+        lacks = f"cannot {can}" if can else "neither sleeps nor dreams"
+        raise UsageError(f"{args.memory} uses {info.algorithm}, which {lacks}")
     if slept and not info.consolidated:
         raise UsageError(f"{args.memory} has not slept yet; run `dgdmn sleep {args.memory}` first")
     return info
@@ -382,6 +554,13 @@ def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     if len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)):
         return shape[:2] if shape[2:] == (1,) else shape
     raise UsageError(f"samples of shape {shape} are not images; use .csv or .npz for --out")
+
+
+def _to_unit_range(x: NDArray[Any]) -> NDArray[Any]:
+    """Dreams of a mixture as gray values: the data is in [0, 1] if its mean is, else the dreams' own range."""
+    mean = x.mean(axis=0)
+    low, high = (0.0, 1.0) if mean.min() > -0.1 and mean.max() < 1.1 else (x.min(), x.max())
+    return np.clip((x - low) / (high - low or 1.0), 0, 1)
 
 
 def _sheet(images: NDArray[Any]) -> bytes:

@@ -232,6 +232,8 @@ def parse_entry(word: str, preset: str | None) -> Entry:
             if entry.arguments[key] == default:
                 del entry.arguments[key]
         elif key in applicable_fields(name):
+            if key == "generator" and text not in get_args(kinds[key]):
+                entry.arguments[key], text = text, "vae"  # of another package, for the deep memory
             entry.changes[key] = _parse_value(key, text, (kinds[key],))
         elif key in FIELDS:
             raise UsageError(f"{key} has no effect on {name}; leave it out")

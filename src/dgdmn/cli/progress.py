@@ -105,6 +105,19 @@ def _describe_all(known: Sequence[_Status], runs: int, failed: int, jobs: int) -
     return ", ".join(parts)
 
 
+def print_result(record: RunRecord) -> None:
+    """Print the result of a run in a line, as soon as it is there."""
+    config, summary = record.config, record.summary or {}
+    options = {**config.get("changes", {}), **config.get("arguments", {})}
+    name = text.format_entry(f"{config['algorithm']}:{config['preset']}", options)
+    parts = [f"ACC {text.format_ratio(summary['acc'])}"] if "acc" in summary else []
+    if isinstance(size := summary.get("memory_bytes"), int):
+        parts.append(text.format_bytes(size))
+    if isinstance(seconds := summary.get("seconds"), int | float):
+        parts.append(text.format_duration(seconds))
+    show(f"{config['stream']}, {name}, seed {config['seed']}: {', '.join(parts)}")
+
+
 def print_results(records: Sequence[RunRecord]) -> None:
     """Print a table of runs of one stream, mean over the seeds, and where they are recorded."""
     if not records:

@@ -9,12 +9,12 @@ from typing import Any
 
 from dgdmn.cli.options import Entry, parse_entry
 from dgdmn.cli.output import show
-from dgdmn.cli.progress import fetch_with_bars, print_results, show_progress
+from dgdmn.cli.progress import fetch_with_bars, print_result, print_results, show_progress
 from dgdmn.config import PAPER, field_docs, override, resolve, sources_of, to_dict
 from dgdmn.config.registry import algorithm_info, stream_info
 from dgdmn.core.errors import DataError, UsageError
 from dgdmn.core.text import format_entry
-from dgdmn.records import RunRecord
+from dgdmn.records import RunRecord, read_status
 from dgdmn.report import write_report
 from dgdmn.runs.environment import available_cores, default_threads
 from dgdmn.runs.executor import Failure, run_all
@@ -126,15 +126,26 @@ def stream_with_data(stream: str, fallback: str = "none") -> str:
 
 
 def execute_all(specs: Sequence[RunSpec], out: Path, jobs: int) -> Outcome:
-    """Do the runs that are not complete and show their progress; return the records of all."""
-    jobs, pending, directories = jobs or available_cores(), [], {}
-    for spec in sorted(specs, key=lambda spec: not algorithm_info(spec.algorithm).generative):
-        record = find_run(spec, out)  # generative algorithms take longest, so they start first
+    """Do the runs that are not complete, in this order; print results as they arrive; return all records."""
+    jobs, pending, directories = jobs or available_cores(), list[RunSpec](), dict[str, Path]()
+    for spec in specs:
+        record = find_run(spec, out)
         if record is None or not record.complete:
             pending.append(spec)
             directories[spec.name] = record.directory if record else out / spec.name
+        elif len(specs) > 1:
+            print_result(record)
+    waiting = dict(directories)
+
+    def look(failed: Sequence[Failure]) -> None:
+        update({one.run for one in failed})
+        for name, directory in [*waiting.items()] if len(specs) > 1 else ():
+            if (read_status(directory) or {}).get("phase") == "done":
+                del waiting[name]
+                print_result(RunRecord.read(directory))
+
     with show_progress(directories, jobs) as update:
-        failures = run_all(pending, out, jobs, lambda failed: update({one.run for one in failed}))
+        failures = run_all(pending, out, jobs, look)
     found = (find_run(spec, out) for spec in specs)
     return [record for record in found if record is not None and record.complete], failures
 

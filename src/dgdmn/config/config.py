@@ -141,11 +141,13 @@ class Config:
     own_covariance: float = option(-1.0, low=-1, high=1, symbol="g")
     """Mixture: g, weight of a component's own covariance; -1: chosen by held-out rows (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"
-    """Front end of closed-form methods: filters for images, random units for tables; `auto` chooses by shape (ours)."""
+    """Front end of the mixture and of closed-form methods: `auto` has filters for images, random units for tables
+    (ours)."""
     code_seed: int = option(0, high=2**32 - 1)
     """Seed of filters, random units and codes; never random_state, so that memories can be merged (ours)."""
     shrinkage: float = option(0.0, high=1, symbol="λ")
-    """SLDA, Ridge: λ, weight of the diagonal of the covariance, or the penalty; 0: chosen by held-out rows (ours)."""
+    """Mixture, SLDA, Ridge: λ, weight of the covariance's diagonal, or the penalty; 0: chosen by held-out rows
+    (ours)."""
     ridge_units: int = option(2_000, low=1, high=100_000)
     """Ridge: random ReLU units, 10,000 in the publication (ours)."""
 

@@ -60,18 +60,20 @@ class AlgorithmInfo:
     def unused(self, option: str, options: Mapping[str, Any] | None = None) -> bool:
         """Whether the algorithm ignores an option: it has no short-term memory, no networks or no front end.
 
-        Algorithms that keep rows use every option of DGDMN: they may keep as many bytes as it does.
+        Algorithms that keep rows use every option that changes DGDMN's bytes: they may keep as many.
         """
+        if self.category == "custom":
+            return False  # nobody says what it uses
+        mixture = options is not None and options.get("generator") == "mixture"
         if self.closed_form:
             return option not in (*CLOSED_FORM_OPTIONS, "n_classes", *STREAM_OPTIONS)
-        if self.generative and options is not None and options.get("generator") == "mixture":
+        if self.generative and mixture:
             if option == "n_stm" and not self.short_term:
                 return True
             return option not in (*MIXTURE_OPTIONS, *USED_BY_MIXTURE, *STREAM_OPTIONS)
         if option in (*CLOSED_FORM_OPTIONS, *MIXTURE_OPTIONS):
-            mixture = options is not None and options.get("generator") == "mixture"
             return not (self.exemplars and mixture and option in ("generator", "memory_budget"))
-        if self.short_term or self.exemplars:
+        if self.short_term or (self.exemplars and not mixture):
             return False
         return option.startswith("sttm_") or option in ("n_stm", "kappa_per")
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,9 +17,15 @@ from dgdmn.algorithms.fitted import FittedState
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.algorithms.icarl import ICaRL
 from dgdmn.algorithms.scaling import Scaling
+from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.features import FrontEnd
+from dgdmn.features.images import FILTER_SIZE, SECOND_SIZE, ImageFeatures
+from dgdmn.features.tables import MAX_COLUMNS, PlainFeatures, TableFeatures
+from dgdmn.memory.components import own_factor
 from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
 from dgdmn.memory.latent_prior import LatentPrior
+from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.networks.classifier import Classifier
 from dgdmn.networks.vae import VAE
 
@@ -60,10 +67,14 @@ def _predictor(model: ContinualClassifier) -> nn.Module:
         learner = getattr(fitted.memory, "learner", None)
         if isinstance(learner, Classifier):
             return _Predictor(fitted, learner)
+        if algorithm_info(name := model.info().algorithm).closed_form:
+            raise UsageError(f"{name} cannot be exported; dgdmn, dgr and networks can")
     elif isinstance(memory := model._require_long_term()[1], DeepGenerativeMemory):
         learner, generator = memory.learner, memory.generator
         if isinstance(learner, Classifier) and isinstance(generator, VAE):
             return _Predictor(fitted, learner, generator, memory.predicting_prior)
+    elif isinstance(memory, MixtureMemory):
+        return _MixturePredictor(fitted, memory)
     raise UsageError("this memory was made with its own networks; only dgdmn's can be exported")
 
 
@@ -104,10 +115,123 @@ class _Predictor(nn.Module):
             distances = torch.einsum("kij,nkj->nki", self.inverses, centered).square()
             scores = self.shares - distances.sum(dim=2, keepdim=True) / 2
             answers = combine_with_prior(answers, torch.logsumexp(scores, dim=1))
-        known = answers.index_select(1, self.units)
-        total = known.sum(dim=1, keepdim=True)
-        shares = known / torch.where(total > 0, total, 1.0)
-        return torch.where(total > 0, shares, 1 / known.shape[1])
+        return _shares(answers.index_select(1, self.units))
+
+
+class _MixturePredictor(nn.Module):
+    """x → features → scores of components → classes, as `MixtureMemory.predict_proba`; scores in float64."""
+
+    def __init__(self, fitted: FittedState, memory: MixtureMemory) -> None:
+        super().__init__()
+        assert isinstance(fitted.inputs, FrontEnd)
+        self.front_end, self.units = (
+            _front_end(fitted.inputs),
+            torch.tensor(fitted.sorted_labels()[1]),
+        )
+        frozen, code = memory._frozen(), memory.spec.code
+        weights, bias = memory.pool.weights(memory.components, frozen.setting[0])
+        self.weights, self.bias = torch.tensor(weights), torch.tensor(bias)
+        self.white = torch.tensor(code @ frozen.whitening.T)
+        self.own_weight, self.temperature = frozen.setting[1], frozen.temperature
+        sizes = [len(one.scatter) for one in memory.components]
+        self.blocks: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        """Components of one block size: their places, centers, excess precisions, log determinants."""
+        for q in sorted({*sizes} - {0}) if self.own_weight else ():
+            places = [place for place, size in enumerate(sizes) if size == q]
+            factors = [own_factor(memory.components[place], frozen, code) for place in places]
+            parts = [torch.tensor(np.stack(part)) for part in zip(*factors, strict=True)]
+            onto = F.one_hot(torch.tensor(places), len(sizes)).double()
+            self.blocks.append((onto, parts[0][:, None], parts[1], parts[2]))
+        labels = [one.label for one in memory.components]
+        of_class = [[i for i, y in enumerate(labels) if y == k] for k in range(memory.n_classes)]
+        most = max(map(len, of_class))
+        # Classes have different numbers of components: the last column, which never wins, fills the gaps.
+        self.of_class = torch.tensor([own + [len(labels)] * (most - len(own)) for own in of_class])
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.front_end(x).double()
+        scores, white = features @ self.weights + self.bias, features @ self.white
+        for onto, center, excess, log_det in self.blocks:
+            error = white[:, : center.shape[2]] - center  # (components, n, q')
+            own = ((error @ excess) * error).sum(dim=2).T + log_det
+            scores = scores - 0.5 * self.own_weight * (own @ onto)
+        scores = F.pad(scores, (0, 1), value=NEVER)
+        k, most = self.of_class.shape
+        by_class = scores.index_select(1, self.of_class.flatten()).reshape(-1, k, most)
+        answers = F.softmax(torch.logsumexp(by_class, dim=2) / self.temperature, dim=1)
+        return _shares(answers.index_select(1, self.units)).float()
+
+
+def _front_end(inputs: FrontEnd) -> nn.Module:
+    found = inputs._features
+    if isinstance(found, ImageFeatures):
+        return _ImageFeatures(found)
+    if isinstance(found, TableFeatures | PlainFeatures):
+        return _TableFeatures(found)
+    raise UsageError("its features are your own function; only dgdmn's can be exported")
+
+
+class _ImageFeatures(nn.Module):
+    """`ImageFeatures` in float32, with maps as (n, channels, h, w)."""
+
+    def __init__(self, found: ImageFeatures) -> None:
+        super().__init__()
+        self.shape = (*found.shape[:2], found.channels)
+        self.first = _filters(found._first, FILTER_SIZE)
+        self.second = _filters(found._second, SECOND_SIZE)
+        self.resize = found._resize and tuple(map(torch.tensor, found._resize))
+        self.halve = tuple(map(torch.tensor, found._halve))
+        self.to_grid = tuple(map(torch.tensor, found._to_grid))
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps = x.reshape(-1, *self.shape).permute(0, 3, 1, 2)
+        if self.resize is not None:
+            maps = _pool(maps, *self.resize)
+        maps = F.conv2d(maps, self.first, padding=FILTER_SIZE // 2)
+        maps = _pool(torch.cat([maps.relu(), (-maps).relu()], dim=1), *self.halve).sqrt()
+        maps = F.conv2d(maps, self.second, padding=SECOND_SIZE // 2).relu()
+        energy = _pool(maps.square(), *self.to_grid)
+        return energy.sqrt().sqrt().permute(0, 2, 1, 3).flatten(1)
+
+
+def _filters(flat: np.ndarray, size: int) -> Tensor:
+    """Filters (f, size · size · channels) as torch has them: (f, channels, size, size)."""
+    return torch.tensor(flat).reshape(len(flat), size, size, -1).permute(0, 3, 1, 2).contiguous()
+
+
+def _pool(maps: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    return rows @ (maps @ columns)
+
+
+class _TableFeatures(nn.Module):
+    """`TableFeatures` and `PlainFeatures` in float64."""
+
+    def __init__(self, found: TableFeatures | PlainFeatures) -> None:
+        super().__init__()
+        self.scale = self.directions = None
+        if isinstance(found, TableFeatures):
+            self.scale = torch.tensor(found.scale.center), torch.tensor(found.scale.spread)
+            weights, hinges = found._units._parameters
+            self.units = torch.tensor(weights), torch.tensor(hinges)
+        elif found.n_columns > MAX_COLUMNS:
+            self.directions = torch.tensor(found._directions)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.flatten(1).double()
+        if self.scale is not None:
+            center, spread = self.scale
+            rows, (weights, hinges) = (rows - center) / spread, self.units
+            # ONNX has asinh in float32 only.
+            asinh = rows.sign() * (rows.abs() + (rows.square() + 1).sqrt()).log()
+            return torch.cat([rows, (asinh @ weights - hinges).relu()], dim=1)
+        return rows if self.directions is None else rows @ self.directions
+
+
+def _shares(known: Tensor) -> Tensor:
+    """Answers of the known classes as probabilities; equal ones where no class has any."""
+    total = known.sum(dim=1, keepdim=True)
+    shares = known / torch.where(total > 0, total, 1.0)
+    return torch.where(total > 0, shares, 1 / known.shape[1])
 
 
 @contextmanager

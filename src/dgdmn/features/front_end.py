@@ -68,7 +68,8 @@ class FrontEnd:
         if scale is not None and kind != "relu":
             raise UsageError(f"scale is for features='relu', but these are {kind!r}; leave it out")
         if not isinstance(features, str):
-            return cls(kind, shape, seen, seed, OwnFeatures.fit(features, X.reshape(-1, *seen)))
+            first = _to_values(X[:1].reshape(-1, *seen))
+            return cls(kind, shape, seen, seed, OwnFeatures.fit(features, first))
         found = None
         if kind == "relu":
             rows = X.reshape(len(X), -1).astype(np.float64)
@@ -82,9 +83,7 @@ class FrontEnd:
 
     def apply(self, X: NDArray[Any]) -> NDArray[Any]:
         """Features, shape (n, n_features). Bytes of an image mean value / 255; in a table they are numbers."""
-        seen = X.reshape(len(X), *(self.image_shape or self.shape))
-        is_bytes = self.is_image and seen.dtype == np.uint8
-        return self._features(seen / 255 if is_bytes else seen)
+        return self._features(_to_values(X.reshape(len(X), *(self.image_shape or self.shape))))
 
     def apply_unclipped(self, X: NDArray[Any]) -> NDArray[Any]:
         """The same: nothing is ever clipped."""
@@ -94,12 +93,8 @@ class FrontEnd:
         """Flat inputs where features cannot be inverted and a memory may learn to decode them."""
         if not self.n_decoded:
             return None
-        rows = X.reshape(len(X), -1)
-        return (rows / 255 if rows.dtype == np.uint8 and self.is_image else rows).astype(np.float32)
-
-    @property
-    def is_image(self) -> bool:
-        return len(self.image_shape or self.shape) > 1
+        seen = _to_values(X.reshape(len(X), *(self.image_shape or self.shape)))
+        return seen.reshape(len(X), -1).astype(np.float32)
 
     @property
     def n_decoded(self) -> int:
@@ -180,7 +175,7 @@ class OwnFeatures:
         if not callable(function):
             allowed = join_names(get_args(Kind))
             raise UsageError(f"features is {function!r}; it must be {allowed} or a function")
-        found = _call(function, X[:1])
+        found = _call(function, X)
         if not 1 <= found.shape[1] <= MAX_FEATURES:
             raise UsageError(f"features returned {found.shape[1]:,} numbers for one input")
         return cls(function, found.shape[1])
@@ -242,6 +237,11 @@ def _make(kind: str, shape: tuple[int, ...], seed: int, scale: Scale | None) -> 
         assert scale is not None
         return TableFeatures(math.prod(shape), seed, scale)
     return PlainFeatures(math.prod(shape), seed)
+
+
+def _to_values(X: NDArray[Any]) -> NDArray[Any]:
+    """Bytes of images as value / 255; everything else as it is."""
+    return X / 255 if X.ndim > 2 and X.dtype == np.uint8 else X
 
 
 def _call(function: Own, X: NDArray[Any]) -> NDArray[Any]:

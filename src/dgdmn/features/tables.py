@@ -39,9 +39,9 @@ class Scale:
         spread = X.std(axis=0)
         varies = spread > 1e-9 * np.abs(X).max(axis=0)
         if not varies.any():
-            what = "1 sample" if len(X) == 1 else f"{len(X)} equal samples"
+            what = "1 sample, which has" if len(X) == 1 else f"{len(X)} equal samples, which have"
             raise UsageError(
-                f"the first call has {what}, which have no scale; begin with different rows, pass "
+                f"the first call has {what} no scale; begin with different rows, pass "
                 "scale=(center, spread), or use features='none'"
             )
         spread = np.where(varies, spread, 1.0)

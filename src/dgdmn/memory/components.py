@@ -13,11 +13,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack, solve_triangular
+from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError, UsageError
-from dgdmn.memory.gaussian import Doubles, pack, shrink, unpack
+from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
 
@@ -46,6 +46,7 @@ CHUNK = 1_000
 """Rows scored at a time."""
 DECODED, MAX_INPUTS = 64, 4_096
 """Numbers of the code that dreams are decoded from, and the largest input that can be decoded."""
+NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
 Factor = tuple[Doubles, Doubles, float]
 """Center, inverse covariance minus I, and log determinant of a component in whitened code."""
 
@@ -130,7 +131,9 @@ class Frozen:
 
     def __post_init__(self) -> None:
         # Derived, never saved. Components that were replaced leave by themselves.
-        root = np.linalg.cholesky(self.code_covariance)
+        root, failed = lapack.dpotrf(self.code_covariance, lower=1, clean=1)
+        if failed:
+            raise DgdmnError(NOT_POSITIVE)
         whitening, _ = lapack.dtrtri(root, lower=1)
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "whitening", whitening)
@@ -164,10 +167,6 @@ class Frozen:
             )
         size = (spec.q * (spec.q + 1) // 2,)
         covariance = unpack(_load_array(state, "code_covariance", size, (np.float64,)), spec.q)
-        try:
-            np.linalg.cholesky(covariance)
-        except np.linalg.LinAlgError as error:
-            raise ValueError("code_covariance is not positive") from error
         return cls((setting[0], setting[1]), temperature, covariance)
 
 
@@ -177,6 +176,9 @@ class Pool:
 
     scatter: Doubles
     """S: scatter of all rows about the means of their components, shape (d, d)."""
+    total: Moments
+    """Mean and variances of all rows, whatever their component: the unit of a column that is constant within
+    every component."""
     n: int = 0
     """Rows in S."""
     votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, len(SETTINGS)), np.int64))
@@ -191,9 +193,14 @@ class Pool:
     """As of the last sleep; None before the first."""
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def empty(cls, d: int, inputs: "CrossMoment | None" = None) -> Self:
+        """The pool before any row."""
+        return cls(np.zeros((d, d)), Moments.empty(1, d, diagonal=True), inputs=inputs)
+
     def covariance(self, shrinkage: float) -> Doubles:
-        """S₀: the pooled covariance, shrunk toward its diagonal."""
-        return shrink(self.scatter / max(1, self.n), shrinkage)
+        """S₀: the pooled covariance, shrunk toward the variances of all rows."""
+        return shrink(self.scatter / max(1, self.n), shrinkage, self.total.total)
 
     def weights(self, components: Sequence[Component], shrinkage: float) -> tuple[Doubles, Doubles]:
         """S₀⁻¹ m of each component as columns, and −½ m' S₀⁻¹ m; kept until the pool changes."""
@@ -221,29 +228,20 @@ class Pool:
         if key not in self._cache:
             covariance = self.covariance(shrinkage)
             unit = 1 / np.sqrt(np.diag(covariance))[:, None]
-            scaled = covariance * unit * unit.T
-            self._cache[key] = (cho_factor(scaled, lower=True, check_finite=False), unit)
+            root, failed = lapack.dpotrf(covariance * unit * unit.T, lower=1)
+            if failed:
+                raise DgdmnError(NOT_POSITIVE)
+            self._cache[key] = ((root, True), unit)
         found: tuple[Any, Doubles] = self._cache[key]
         return found
 
     def choose(self, config: Config) -> tuple[float, float]:
         """λ and g: fixed by the user, else the default unless another pair is clearly better on tested rows."""
-        fits = np.array(
-            [
-                config.shrinkage in (0, shrinkage) and config.own_covariance in (-1, weight)
-                for shrinkage, weight in SETTINGS
-            ]
-        )
         gained, lost = self.votes
         clear = gained - lost >= CLEAR * np.sqrt(gained + lost)
-        if fits[SETTINGS.index(DEFAULT_SETTING)]:
-            fits &= clear
-        net = np.where(fits, gained - lost, -np.inf)
-        shrinkage, weight = DEFAULT_SETTING
-        if net.max() > 0 or (not np.isfinite(net[SETTINGS.index(DEFAULT_SETTING)]) and fits.any()):
-            shrinkage, weight = SETTINGS[int(net.argmax())]
-        given = config.own_covariance
-        return config.shrinkage or shrinkage, weight if given == -1 else given
+        net = np.where(clear, gained - lost, 0)
+        best = int(net.argmax()) if net.max() > 0 else SETTINGS.index(DEFAULT_SETTING)
+        return settings_for(config)[best]
 
     def merge(self, other: "Pool") -> Self:
         """The pool of both; what a sleep froze must be frozen again."""
@@ -253,6 +251,7 @@ class Pool:
         return replace(
             self,
             scatter=self.scatter + other.scatter,
+            total=self.total.merge(other.total),
             n=self.n + other.n,
             votes=self.votes + other.votes,
             surprise=self.surprise + other.surprise,
@@ -262,12 +261,24 @@ class Pool:
             _cache={},
         )
 
+    def remove(self, one: Component, code: Doubles) -> Self:
+        """The pool without a component whose scatter is complete (q = d), to rounding."""
+        share = code_covariance(one.scatter.astype(np.float64), code.T)
+        mean = one.mean.astype(np.float64)[None]
+        total = self.total.remove(Moments(np.array([float(one.n)]), mean, np.diag(share)))
+        scatter = self.scatter - share
+        return replace(self, scatter=scatter, total=total, n=self.n - one.n, _cache={})
+
     def temperature(self) -> float:
         return TEMPERATURES[int(np.argmin(self.surprise))]
 
     def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
-        covariance = self.covariance(setting[0])
-        return Frozen(setting, self.temperature(), code_covariance(covariance, code))
+        covariance = code_covariance(self.covariance(setting[0]), code)
+        if (
+            code.shape[0] > code.shape[1]
+        ):  # columns of very different units leave it almost singular
+            covariance[np.diag_indices_from(covariance)] += FLOOR * np.diag(covariance).mean()
+        return Frozen(setting, self.temperature(), covariance)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_cache": {}}  # derived
@@ -275,6 +286,8 @@ class Pool:
     def state(self) -> State:
         state: State = {
             "scatter": pack(self.scatter),
+            "mean": self.total.means[0],
+            "variation": self.total.scatter,
             "n": self.n,
             "votes": self.votes,
             "surprise": self.surprise,
@@ -305,7 +318,13 @@ class Pool:
             }
             inputs = CrossMoment(whole(sums, "n"), **arrays)
         n, untested = whole(state, "n"), whole(state, "untested")
-        return cls(scatter, n, votes, surprise, untested, inputs, frozen)
+        mean, variation = (
+            _load_array(state, name, (spec.d,), doubles) for name in ("mean", "variation")
+        )
+        if (variation < 0).any():
+            raise ValueError("variation has a negative value")
+        total = Moments(np.array([float(n)]), mean[None], variation)
+        return cls(scatter, total, n, votes, surprise, untested, inputs, frozen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,7 +361,7 @@ class CrossMoment:
 
     def decode(self, z: Doubles, code_scatter: Doubles) -> NDArray[np.float32]:
         """Inputs by linear regression on the code."""
-        shrunk = shrink(code_scatter, 0.001)
+        shrunk = shrink(code_scatter, 0.001, np.diag(code_scatter))
         inputs = self.mean_x + (z - self.mean_z) @ np.linalg.solve(shrunk, self.scatter.T)
         return inputs.astype(np.float32)
 
@@ -358,6 +377,8 @@ class MixtureSpec:
     """Values of an input that dreams are decoded to; 0 where `invert` is given or inputs are too large."""
     invert: Callable[[Doubles], NDArray[Any]] | None = None
     """Inputs of features, where that is exact."""
+    input_bytes: int = 0
+    """Bytes that the front end keeps; they count."""
 
     @property
     def shape(self) -> tuple[int]:
@@ -378,7 +399,8 @@ class MixtureSpec:
         """Bytes of the pool: S, St and counts."""
         counts = 8 * (2 * len(SETTINGS) + len(TEMPERATURES))
         decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED) if self.n_inputs else 0
-        return triangle_bytes(self.d, 8) + triangle_bytes(self.q, 8) + counts + decoder
+        sums = triangle_bytes(self.d, 8) + 16 * self.d
+        return sums + triangle_bytes(self.q, 8) + counts + decoder
 
     @property
     def least_bytes(self) -> int:
@@ -387,12 +409,23 @@ class MixtureSpec:
 
     def check(self) -> None:
         """Refuse a budget that the pool alone exceeds."""
-        least = self.fixed_bytes + self.least_bytes
+        least = self.fixed_bytes + self.input_bytes + self.least_bytes
         if least > self.config.memory_budget:
             raise UsageError(
                 f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "
                 f"{least:,} bytes; raise it, or use fewer features"
             )
+
+
+def settings_for(config: Config) -> list[tuple[float, float]]:
+    """SETTINGS with what the user has fixed; then some are equal."""
+    return [
+        (
+            config.shrinkage or shrinkage,
+            weight if config.own_covariance == -1 else config.own_covariance,
+        )
+        for shrinkage, weight in SETTINGS
+    ]
 
 
 @cache
@@ -448,8 +481,10 @@ def own_factor(one: Component, frozen: Frozen, code: Doubles) -> Factor:
         covariance = trust * (whitened + whitened.T) / 2
         covariance[np.diag_indices(q)] += 1 - trust
         factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
-        if failed:
-            raise DgdmnError("a covariance is not positive; the memory is damaged")
+        if failed:  # float32 of a scatter that whitening has magnified
+            values, vectors = np.linalg.eigh(covariance)
+            values = np.maximum(values, 1 - trust)
+            factor = np.linalg.cholesky((vectors * values) @ vectors.T)
         inverse, _ = lapack.dpotri(factor, lower=1)
         excess = np.tril(inverse) + np.tril(inverse, -1).T - np.eye(q)
         log_det = 2 * float(np.log(np.diag(factor)).sum())
@@ -477,11 +512,12 @@ def _load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[ty
 
 
 def _check_scatter(scatter: Doubles) -> None:
-    """A scatter has no negative variance, and no covariance larger than its variances allow."""
+    """A scatter is positive, but for the rounding of float32."""
     variance = np.diag(scatter)
-    bound = np.sqrt(np.maximum(variance, 0))
-    slack = 1e-6 * (float(variance.max()) if variance.size else 0.0) + 1e-300
-    if (variance < 0).any() or (
-        np.abs(scatter) > np.outer(bound, bound) * (1 + 1e-6) + slack
-    ).any():
+    if (variance < 0).any():
+        raise ValueError("a scatter is not positive")
+    unit = 1 / np.sqrt(np.where(variance > 0, variance, 1))
+    scaled = scatter * unit[:, None] * unit
+    scaled[np.diag_indices_from(scaled)] += 1e-4
+    if len(scaled) and lapack.dpotrf(scaled, lower=1)[1]:
         raise ValueError("a scatter is not positive")

@@ -15,7 +15,11 @@ Doubles = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 FLOOR = 1e-9
-"""Variance of a constant column, as a share of the mean variance: it keeps factors positive."""
+"""Smallest share of a column's variance that is added: it keeps factors positive."""
+
+
+NOISE = 1e-14
+"""Smallest variance of a column, as a share of its squared mean: below is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +57,24 @@ class Moments:
         means = np.pad(self.means, ((0, more), (0, 0)))
         return type(self)(np.pad(self.counts, (0, more)), means, self.scatter)
 
+    def remove(self, other: "Moments") -> Self:
+        """The moments without rows that were merged before, to rounding; diagonal scatters only."""
+        counts = self.counts - other.counts
+        weights, removed = self.counts[:, None], other.counts[:, None]
+        left = np.maximum(counts, 1)[:, None]
+        means = (weights * self.means - removed * other.means) / left
+        between = (removed * left / weights * (other.means - means) ** 2).sum(axis=0)
+        return type(self)(counts, means, np.maximum(self.scatter - other.scatter - between, 0))
+
+    @property
+    def total(self) -> Doubles:
+        """The variance of each column over all rows, whatever their group."""
+        n = max(1.0, float(self.counts.sum()))
+        within = self.scatter if self.scatter.ndim == 1 else np.diag(self.scatter)
+        apart = self.means - (self.counts @ self.means) / n
+        found: Doubles = (within + self.counts @ apart**2) / n
+        return np.where(found > NOISE * (self.means**2).max(axis=0), found, 0.0)
+
     @property
     def covariance(self) -> Doubles:
         """The scatter divided by the number of rows."""
@@ -76,16 +98,19 @@ def gram(x: Doubles) -> Doubles:
     return product
 
 
-def shrink(covariance: Doubles, amount: float) -> Doubles:
-    """(1 − λ) S + λ diag(S): the same classifier whatever the units of the columns are."""
+def shrink(covariance: Doubles, amount: float, total: Doubles) -> Doubles:
+    """(1 − λ) S + λ τ diag(T), where T are the variances of all rows and τ is the mean of S / T.
+
+    This is scikit-learn's shrinkage of columns that were standardized, so units do not matter. A column that
+    is constant within every class still has a variance: without it, one odd value would decide everything.
+    """
+    varies = total > 0
+    ratio = np.divide(np.diag(covariance), total, out=np.zeros_like(total), where=varies)
+    share = ratio[varies].mean() if varies.any() else 1.0
     shrunk = (1 - amount) * covariance
-    np.fill_diagonal(shrunk, positive(np.diag(covariance)))
+    target = np.where(varies, max(amount * share, FLOOR) * total, 1.0)
+    shrunk[np.diag_indices_from(shrunk)] += target
     return shrunk
-
-
-def positive(variance: Doubles) -> Doubles:
-    """Variances with a small floor for constant columns."""
-    return np.maximum(variance, FLOOR * (variance.mean() or 1.0))
 
 
 def solve(matrix: Doubles, right: Doubles) -> Doubles:

@@ -26,7 +26,6 @@ from dgdmn.memory.components import (
     HELD_OUT,
     MAX_TESTED,
     SETTINGS,
-    SHRINKAGES,
     TEMPERATURES,
     TEST_EVERY,
     Component,
@@ -39,6 +38,7 @@ from dgdmn.memory.components import (
     encode,
     own_factor,
     score_parts,
+    settings_for,
     triangle_bytes,
 )
 from dgdmn.memory.gaussian import Doubles, gram, softmax
@@ -56,8 +56,7 @@ class MixtureMemory:
         self.tasks, self.age = TaskLog(), 0
         self.components: tuple[Component, ...] = ()
         """In the order in which they were last met."""
-        size = spec.d if role == "ltm" else 0
-        self.pool = Pool(np.zeros((size, size)), inputs=CrossMoment.empty(spec))
+        self.pool = Pool.empty(spec.d if role == "ltm" else 0, CrossMoment.empty(spec))
         """A task memory gets the pool of the long-term memory before each use."""
 
     # Learning
@@ -104,6 +103,8 @@ class MixtureMemory:
                 between.append(old.between(one)[None])
                 one = old.merge(one, code)
             found[task, label] = one  # the component met last comes last
+        total = self.pool.total.add(x, np.zeros(len(y), np.int64))
+        self.pool = replace(self.pool, total=total)
         self._pool_scatter(gram(np.concatenate([centered, *between])), len(y))
         self.components = tuple(found.values())
 
@@ -121,23 +122,22 @@ class MixtureMemory:
         """Compare every setting with the default on rows that are not learned yet, and calibrate."""
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
-        right = np.zeros((len(SETTINGS), len(y)), dtype=bool)
-        chosen, reference = self.pool.choose(self.config), self._reference_setting
-        chooses = self.config.shrinkage == 0 or self.config.own_covariance == -1
-        for shrinkage in {chosen[0], reference[0], *(SHRINKAGES if chooses else ())}:
+        settings, chosen = settings_for(self.config), self.pool.choose(self.config)
+        reference = self._reference_setting
+        answers: dict[tuple[float, float], NDArray[np.bool_]] = {}
+        surprise = np.zeros(len(TEMPERATURES))
+        for shrinkage in dict.fromkeys([*(shrinkage for shrinkage, _ in settings), reference[0]]):
             frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
             tied, own = score_parts(x, components, self.pool, frozen, self.spec)
-            for index, setting in enumerate(SETTINGS):
-                if setting[0] == shrinkage and chooses:
-                    scores = class_scores(tied + setting[1] * own, labels, self.n_classes)
-                    right[index] = scores.argmax(axis=1) == y
+            for weight in dict.fromkeys(weight for _, weight in settings):
+                scores = class_scores(tied + weight * own, labels, self.n_classes)
+                answers[shrinkage, weight] = scores.argmax(axis=1) == y
+                if (shrinkage, weight) == chosen:
+                    surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
             if shrinkage == reference[0] and len(components) > 1:  # one alone has no background
-                scores = tied + reference[1] * own
-                self._sketch(self._relative(scores, tied, components), y, task)
-            if shrinkage == chosen[0]:
-                scores = tied + chosen[1] * own
-                by_class = class_scores(scores, labels, self.n_classes)
-                surprise = np.array([_surprise(by_class / one, y) for one in TEMPERATURES])
+                relative = self._relative(tied + reference[1] * own, tied, components)
+                self._sketch(relative, y, task)
+        right = np.stack([answers[setting] for setting in settings])
         pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
         votes = np.stack([(right & ~default).sum(axis=1), (default & ~right).sum(axis=1)])
         self.pool = replace(
@@ -185,7 +185,7 @@ class MixtureMemory:
         (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
-        budget = self.config.memory_budget - self.spec.fixed_bytes
+        budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
             return
         self._merge_means(budget - self.spec.least_bytes * len(gather(awake)))
@@ -241,19 +241,20 @@ class MixtureMemory:
         removed = [one for one in self.components if matches(one)]
         kept = [one for one in self.components if not matches(one)]
         for one in removed:
+            self.age = max(0, self.age - one.n)
             if len(one.scatter) == self.spec.d:
-                code = self.spec.code
-                share = code @ one.scatter.astype(np.float64) @ code.T
-                pool = replace(self.pool, scatter=self.pool.scatter - share, _cache={})
-                self.pool = replace(pool, n=pool.n - one.n)
+                self.pool = self.pool.remove(one, self.spec.code)
         self.components = tuple(replace(one, label=labels.index(one.label)) for one in kept)
+        gone = {(one.task, one.label) for one in removed}
+        left = {
+            task: [c for c in info.classes if c in labels and (task, c) not in gone]
+            for task, info in self.tasks.items()
+        }
         self.tasks = TaskLog(
             {
-                task: TaskInfo(
-                    info.times, frozenset(c.label for c in self.components if c.task == task)
-                )
-                for task, info in self.tasks.items()
-                if any(one.task == task for one in self.components)
+                task: TaskInfo(self.tasks[task].times, frozenset(map(labels.index, classes)))
+                for task, classes in left.items()
+                if classes
             }
         )
         self.n_classes = len(labels)

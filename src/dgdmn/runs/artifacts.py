@@ -22,7 +22,8 @@ SHOWN = 8  # dreams kept of each task, and test rows that are shown corrupted
 RECONSTRUCTED = 4  # test rows of each task that are reconstructed
 REFERENCE_ROWS = (200, 10_000)
 """Test rows that dreams are compared with: of each class of each task, and in total."""
-LATENTS = 1_000  # test rows whose latents are kept
+LATENTS, LATENT_COLUMNS = 1_000, 64
+"""Test rows whose latents are kept, and the most numbers kept of each: a code of features may have hundreds."""
 TESTED = 2_000  # test rows that are corrupted
 NOISE = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3)
 """Standard deviations of the noise (the paper's figure on resilience)."""
@@ -133,7 +134,7 @@ class Artifacts:
             self._writer.artifact("reconstructions", x=x, reconstructed=seen, task=rows.task)
             if model.has_latents():
                 rows = self._draw("latents", LATENTS, LATENTS)
-                z = model.latents(rows.x)
+                z = model.latents(rows.x)[:, :LATENT_COLUMNS]
                 self._writer.artifact("latents", z=z, x=_to_bytes(rows.x), y=rows.y, task=rows.task)
         self._write_resilience(model)
 

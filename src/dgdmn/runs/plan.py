@@ -22,12 +22,14 @@ from dgdmn.config import Config
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback, EpochDone, Event, SleepStarted
+from dgdmn.features import FrontEnd
 from dgdmn.memory.code_buffer import CodeBuffer
+from dgdmn.memory.components import MixtureSpec, triangle_bytes
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import image_shape
 from dgdmn.networks.protocols import Role
 from dgdmn.networks.train import Schedule
-from dgdmn.storage import arrays_in, map_arrays, to_numpy
+from dgdmn.storage import arrays_in, bytes_in, map_arrays, to_numpy
 
 MAX_TASKS, MAX_ROWS = 1_000, 1_000_000  # of `plan_next`: a memory may state any numbers
 
@@ -52,6 +54,14 @@ def plan_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]
 
     Epochs and samples are those of the run itself, except for what recognition makes of real inputs.
     """
+    if is_mixture(name, config):
+        few = np.random.default_rng(0).random((2, *shape))  # equal rows would have no scale
+        inputs = FrontEnd.fit(few, config.features, seed=config.code_seed)
+        spec = MixtureSpec(config, inputs.n_features, inputs.n_decoded, inputs.inverse)
+        spec.check()
+        start = spec.fixed_bytes + bytes_in(inputs.state())
+        return _plan_mixture(spec, tasks, start, algorithm_info(name).short_term)
+    _check_epochs(name)
     outputs = max(config.n_classes, len(_classes(tasks)))
     once = replace(config, generator_epochs=1, learner_epochs=1, joint_epochs=1, recog_trainings=1)
     small = replace(once, min_steps=0, sttm_min_steps=0, code_buffer=False)
@@ -78,6 +88,11 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
     if "memory" in about["own"]:
         raise UsageError("a model with its own memory class cannot be planned; learn to find out")
     _check_size(info, sizes)
+    if is_mixture(info.algorithm, info.config):
+        tasks = [(f"next task {n}", np.zeros(size)) for n, size in enumerate(sizes, start=1)]
+        (spec,) = {memory.spec for memory in model.fitted_.snapshot().memory.mixtures()}  # type: ignore[attr-defined]
+        return _plan_mixture(spec, tasks, info.memory_bytes, info.short_term, tuple(info.awake))
+    _check_epochs(info.algorithm)
     # Inputs get one value, and new classes may come.
     about |= {"features": 1, "feature_names": []}
     about["fitted"] |= {"shape": [1], "closed": False}
@@ -104,13 +119,14 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
 
 
 def planned_work(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> float | None:
-    """The work of a whole run; None if the algorithm cannot be planned."""
+    """The work of a whole run; None if the algorithm has no epochs or cannot be planned."""
+    if algorithm_info(name).closed_form or is_mixture(name, config):
+        return None
     try:
         return sum(stage.work for stage in _count_stream(name, config, tasks, shape)) or None
     except Exception:
-        # Sums have no epochs, and an algorithm of another package may not work with counting networks.
-        info = algorithm_info(name)
-        if info.closed_form or info.category == "custom":
+        # An algorithm of another package may not work with counting networks.
+        if algorithm_info(name).category == "custom":
             return None
         raise
 
@@ -133,6 +149,35 @@ def training_work(epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> f
     return float(epoch.samples * products * (2 if is_generator else 1))
 
 
+def _check_epochs(name: str) -> None:
+    info = algorithm_info(name)
+    if info.closed_form:
+        raise UsageError(f"{info.title} reads each row once; there are no epochs to plan")
+
+
+def is_mixture(name: str, config: Config) -> bool:
+    """Whether an algorithm learns with the mixture memory: by sums, without epochs."""
+    return algorithm_info(name).generative and config.generator == "mixture"
+
+
+def _plan_mixture(
+    spec: MixtureSpec, tasks: Labels, size: int, short_term: bool, awake: tuple[str, ...] = ()
+) -> list[Stage]:
+    """The stages of a mixture memory that has `size` bytes: each row is read once, each class adds a component."""
+    stages, component = list[Stage](), 8 * spec.d + triangle_bytes(spec.q, 8)
+    for task, y in tasks:
+        size += component * len(np.unique(y))
+        kept = max(min(size, spec.config.memory_budget), spec.fixed_bytes)
+        stages.append(Stage("learn", (task,), samples=len(y), bytes=kept))
+        awake = (*awake, task) if short_term else ()
+        if len(awake) >= spec.config.n_stm:
+            stages.append(Stage("sleep", awake, bytes=kept))
+            awake = ()
+    if awake:
+        stages.append(Stage("sleep", awake, bytes=stages[-1].bytes))
+    return stages
+
+
 def _classes(tasks: Labels) -> list[Any]:
     return sorted({label for _, y in tasks for label in np.unique(y).tolist()})
 
@@ -140,9 +185,7 @@ def _classes(tasks: Labels) -> list[Any]:
 def _count_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> list[Stage]:
     """The stages of a new model with counting networks, for inputs of one value."""
     classes, small = _classes(tasks), config
-    if (info := algorithm_info(name)).closed_form:
-        raise UsageError(f"{info.title} reads each row once; there are no epochs to plan")
-    if info.exemplars:  # the real shape decides how many rows are kept
+    if algorithm_info(name).exemplars:  # the real shape decides how many rows are kept
         outputs = max(config.n_classes, len(classes))
         rows = exemplar_capacity(NetworkFactory(config, shape), outputs)
         small = replace(config, exemplars=rows)
