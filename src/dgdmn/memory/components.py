@@ -40,7 +40,7 @@ TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
 """Rows of one test."""
-TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))
+TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
 """Candidates for the divisor of scores that makes probabilities honest."""
 CHUNK = 1_000
 """Rows scored at a time."""
