@@ -66,7 +66,9 @@ def reference(x, rows, y, shrinkage, weight, code):
     q = code.shape[1]
     groups = [rows[y == k] for k in np.unique(y)]
     scatter = sum((g - g.mean(axis=0)).T @ (g - g.mean(axis=0)) for g in groups) / len(rows)
-    shrunk = (1 - shrinkage) * scatter + shrinkage * np.diag(np.diag(scatter))
+    total = rows.var(axis=0)
+    share = (np.diag(scatter) / total).mean()
+    shrunk = (1 - shrinkage) * scatter + shrinkage * share * np.diag(total)
     tied_code = code.T @ shrunk @ code
     inverse, scores = np.linalg.inv(shrunk), []
     for group in groups:

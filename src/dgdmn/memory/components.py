@@ -21,12 +21,12 @@ from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
 
-SHRINKAGES = (0.0003, 0.003, 0.03, 0.3)
+SHRINKAGES = (0.001, 0.01, 0.1, 0.3)
 """λ: weight of the diagonal in the pooled covariance; held-out rows choose."""
 OWN_WEIGHTS = (0.0, 0.5, 1.0)
 """g: weight of a component's own covariance; held-out rows choose."""
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
-DEFAULT_SETTING = (0.003, 0.5)
+DEFAULT_SETTING = (0.001, 0.5)
 """λ and g unless tested rows clearly prefer another pair (validation rows of Digits, HAPT and CLINC150)."""
 CLEAR = 1.5
 """A pair is clearly better if it gains so many deviations of the number of rows on which it differs."""
