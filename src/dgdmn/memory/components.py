@@ -41,7 +41,7 @@ TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
 """Rows of one test."""
-TEMPERATURES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
 """Candidates for the divisor of scores that makes probabilities honest."""
 CHUNK = 1_000
 """Rows scored at a time."""
