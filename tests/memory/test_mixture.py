@@ -66,7 +66,9 @@ def reference(x, rows, y, shrinkage, weight, code):
     q = code.shape[1]
     groups = [rows[y == k] for k in np.unique(y)]
     scatter = sum((g - g.mean(axis=0)).T @ (g - g.mean(axis=0)) for g in groups) / len(rows)
-    shrunk = (1 - shrinkage) * scatter + shrinkage * np.diag(np.diag(scatter))
+    total = rows.var(axis=0)
+    share = (np.diag(scatter) / total).mean()
+    shrunk = (1 - shrinkage) * scatter + shrinkage * share * np.diag(total)
     tied_code = code.T @ shrunk @ code
     inverse, scores = np.linalg.inv(shrunk), []
     for group in groups:
@@ -354,7 +356,8 @@ def stream(memory, n_tasks, d, n_classes, n=12, seed=0):
 
 
 def budget_for(d, n_means, scatters=0):
-    return spec_of(d).fixed_bytes + 4 * d * n_means + scatters
+    spec = spec_of(d)
+    return spec.fixed_bytes + spec.least_bytes * n_means + scatters
 
 
 def test_components_shrink_when_the_budget_binds():
