@@ -21,7 +21,7 @@ import dgdmn
 from dgdmn import cli
 from dgdmn.algorithms import algorithm
 from dgdmn.cli.options import DEFAULT_ALGORITHM, applicable_fields, flag
-from dgdmn.config import DEFAULT_PRESET, PRESETS
+from dgdmn.config import DEFAULT_PRESET, PRESETS, resolve
 from dgdmn.config.registry import ALGORITHMS
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="forks, and sees locks in /proc")
@@ -103,7 +103,10 @@ class Kind:
         np.savez("tasks/2.npz", X=X[20:], y=Y[20:], task=Y[20:])  # two tasks: dgdmn sleeps
         fast = {key: value for key, value in FAST.items() if key in applicable_fields(name)}
         options = [word for key, value in fast.items() for word in (flag(key), value)]
-        if "value_range" in algorithm(name)._get_param_names():
+        mixture = ALGORITHMS[name].generative and resolve(preset).generator == "mixture"
+        if mixture:
+            options = []  # it has no networks
+        elif "value_range" in algorithm(name)._get_param_names():
             options += ["--value-range", -9, 9]
         self.create = ["--algorithm", name, "--preset", preset, *options]
         self.generative = ALGORITHMS[name].generative

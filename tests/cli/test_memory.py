@@ -184,6 +184,19 @@ def test_a_network_learns_but_neither_sleeps_nor_dreams(tmp_path, monkeypatch, c
     refuse("export", "m", "--onnx", "m.onnx")
 
 
+@pytest.mark.parametrize("preset", ["best", "quick"])
+def test_without_task_names_a_task_is_named_by_the_memory(tmp_path, monkeypatch, call, preset):
+    monkeypatch.chdir(tmp_path)
+    write_npz("ash.npz", "ash")
+    words = ["learn", "m", "ash.npz", "--task", "ashes"]
+    for algorithm in (["--algorithm", "dgdmn-recog", "--preset", preset], []):
+        assert "learned 'task 1' (50 rows" in call(*words, *algorithm)[0]
+    tasks = json.loads(call("inspect", "m", "--json")[0])["tasks"]
+    assert [(name, task["times"], task["rows"]) for name, task in tasks.items()] == [
+        ("task 1", 2, 100)
+    ]
+
+
 def test_an_algorithm_without_a_value_range(tmp_path, monkeypatch, call, refuse):
     monkeypatch.chdir(tmp_path)
     write_npz("two.npz", "ash", "beech")

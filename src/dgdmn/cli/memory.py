@@ -341,6 +341,8 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
     (model, notes), y, began = memory, np.asarray(rows.y), time.monotonic()
     new, tasks = not model.__sklearn_is_fitted__(), notes["tasks"]
     counts = {} if new else _task_counts(model)
+    if not getattr(model, "uses_task_names", True):
+        task = None  # it is ignored
     if task is None and not algorithm_info(algorithm_name(type(model))).generative:
         task = next(name for n in itertools.count(1) if (name := f"task {n}") not in tasks)
     with _save_change(args.memory, memory) as events, _plain_errors():

@@ -122,11 +122,13 @@ def check_place(directory: Path) -> None:
     """Refuse to save where other files are, among them the manifest of another program."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; a memory is saved as a directory")
+    # Listed first: another process may save its first manifest meanwhile.
+    foreign = sorted(path.name for path in directory.glob("*") if not _ours(path.name))
     if holds_memory(directory):
         with suppress(DgdmnError, AttributeError):
             if _parse(directory / MANIFEST).keys() >= {"format", "state", "files", "sha256"}:
                 return
-    if foreign := sorted(path.name for path in directory.glob("*") if not _ours(path.name)):
+    if foreign:
         raise UsageError(f"{directory} holds {foreign[0]!r} and no memory; use an empty directory")
 
 
