@@ -387,6 +387,22 @@ def test_a_mixture_of_a_table(grove, call, refuse, monkeypatch):
     assert np.abs(dreams.astype(float)).max() < 15
 
 
+def test_a_mixture_tells_rows_that_are_like_nothing_learned(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    write_npz("three.npz", "ash", "beech", "cedar", n=300)
+    call("learn", "m", "three.npz", "--task", "a")
+    assert {
+        row["known"] for row in csv.DictReader(call("predict", "m", "three.npz")[0].split("\n"))
+    }
+    write_npz("again.npz", "ash", "beech", "cedar", n=300, seed=1)
+    call("learn", "m", "again.npz", "--task", "a")
+    np.savez("new.npz", X=np.concatenate([trees("ash", n=20, seed=3)[0], np.full((20, 2), 60.0)]))
+    rows = list(csv.DictReader(call("predict", "m", "new.npz")[0].split("\n")))
+    known = [row["known"] for row in rows]
+    assert known[:20].count("true") >= 18
+    assert known[20:] == ["false"] * 20
+
+
 def test_predicting_with_a_mixture_imports_no_torch(grove):
     code = (
         "import sys\nfrom dgdmn import cli\n"

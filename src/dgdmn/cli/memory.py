@@ -91,6 +91,10 @@ def predict(args: Namespace) -> None:
             recognition = model.recognize(rows)
             memories = recognition.answered_by.tolist()
             recognized = [str(is_known).lower() for is_known in recognition.known.tolist()]
+        if _mixtures(model):
+            recognized = [""] * n
+            with suppress(UsageError):  # too few rows were tested to tell
+                recognized = [str(not one).lower() for one in model.unknown(rows).tolist()]
     labels = model.classes_[answers.argmax(axis=1)].tolist()
     shares = ([f"{p:.6g}" for p in answer] for answer in answers.tolist())
     columns = zip(range(n), labels, shares, memories, recognized, strict=True)
@@ -458,10 +462,12 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
     assert isinstance(inputs, FrontEnd)
     spec, frozen, components = ltm.spec, ltm._frozen(), _components(model)
     means = sum(int(one.mean.nbytes) for one in components)
+    scatters = sum(triangle_bytes(len(one.scatter), one.scatter.itemsize) for one in components)
     pooled, tied = triangle_bytes(spec.d, 8), triangle_bytes(spec.q, 8)
     parts = {
         "means": means,
-        "scatters": sum(one.nbytes for one in components) - means,
+        "scatters": scatters,
+        "usual scores": sum(one.nbytes for one in components) - means - scatters,
         "pooled scatter": pooled,
         "tied code covariance": tied,
         "decoder, variances, counts": spec.fixed_bytes - pooled - tied,
