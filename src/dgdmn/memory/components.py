@@ -20,13 +20,14 @@ from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
+from dgdmn.storage.checks import MAX_COUNT
 
-SHRINKAGES = (0.0003, 0.003, 0.03, 0.3)
+SHRINKAGES = (0.001, 0.01, 0.1, 0.3)
 """λ: weight of the diagonal in the pooled covariance; held-out rows choose."""
 OWN_WEIGHTS = (0.0, 0.5, 1.0)
 """g: weight of a component's own covariance; held-out rows choose."""
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
-DEFAULT_SETTING = (0.003, 0.5)
+DEFAULT_SETTING = (0.001, 0.5)
 """λ and g unless tested rows clearly prefer another pair (validation rows of Digits, HAPT and CLINC150)."""
 CLEAR = 1.5
 """A pair is clearly better if it gains so many deviations of the number of rows on which it differs."""
@@ -40,7 +41,7 @@ TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
 """Rows of one test."""
-TEMPERATURES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
 """Candidates for the divisor of scores that makes probabilities honest."""
 CHUNK = 1_000
 """Rows scored at a time."""
@@ -50,6 +51,13 @@ DREAM_DEVIATION = 0.7
 """Deviations of dreams that are decoded. A linear decoder blurs unusual samples: with 1.0, five nearest test rows
 agree with the label of 79 % of the dreams of Digits, with 0.8 of 86 %, with 0.6 of 93 %."""
 NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
+LARGEST = 1e15
+"""Largest feature: sums of squares still fit float32."""
+NOISE = 1e-10
+"""Variance of a constant column, as a share of its squared mean: with less, rounding would decide."""
+STALE = 1.1
+"""St is made again between two sleeps when the rows have grown by this factor: a covariance of few rows says
+little about the next ones."""
 Factor = tuple[Doubles, Doubles, float]
 """Center, inverse covariance minus I, and log determinant of a component in whitened code."""
 
@@ -113,11 +121,14 @@ class Component:
             raise ValueError(f"scatter is {packed.dtype}; it must be float64 or float32")
         scatter = unpack(packed.astype(np.float64), q)
         _check_scatter(scatter)
+        mean = _load_array(state, "mean", (spec.d,), floats)
+        if np.abs(mean).max() > LARGEST * 1.001:
+            raise ValueError("a mean is too large")
         return cls(
             typed(state, "task", str),
             label,
             whole(state, "n", 1),
-            _load_array(state, "mean", (spec.d,), floats),
+            mean,
             scatter.astype(packed.dtype),
             _load_array(state, "sketch", (BINS,), (np.uint32,)),
         )
@@ -131,6 +142,8 @@ class Frozen:
     temperature: float
     code_covariance: Doubles
     """St, shape (q, q)."""
+    n: int
+    """Rows in the pool when St was made."""
 
     def __post_init__(self) -> None:
         # Derived, never saved. Components that were replaced leave by themselves.
@@ -149,13 +162,14 @@ class Frozen:
     factors: "WeakKeyDictionary[Component, Factor]" = field(init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Frozen, (self.setting, self.temperature, self.code_covariance)
+        return Frozen, (self.setting, self.temperature, self.code_covariance, self.n)
 
     def state(self) -> State:
         return {
             "setting": list(self.setting),
             "temperature": self.temperature,
             "code_covariance": pack(self.code_covariance),
+            "n": self.n,
         }
 
     @classmethod
@@ -164,13 +178,13 @@ class Frozen:
         setting = typed(state, "setting", list)
         right = len(setting) == 2 and all(type(one) is float and 0 <= one <= 1 for one in setting)
         temperature = typed(state, "temperature", float)
-        if not right or not temperature >= 1:
+        if not right or setting[0] == 0 or not temperature >= 1:
             raise ValueError(
                 f"setting {setting!r} and temperature {temperature!r} are not possible"
             )
         size = (spec.q * (spec.q + 1) // 2,)
         covariance = unpack(_load_array(state, "code_covariance", size, (np.float64,)), spec.q)
-        return cls((setting[0], setting[1]), temperature, covariance)
+        return cls((setting[0], setting[1]), temperature, covariance, whole(state, "n"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +217,15 @@ class Pool:
 
     def covariance(self, shrinkage: float) -> Doubles:
         """S₀: the pooled covariance, shrunk toward the variances of all rows."""
-        return shrink(self.scatter / max(1, self.n), shrinkage, self.total.total)
+        total = self.total.total
+        shrunk = shrink(self.scatter / max(1, self.n), shrinkage, total)
+        constant = np.flatnonzero(total == 0)
+        if (
+            constant.size
+        ):  # almost none of their own: dreams do not vary, and the code does not see them
+            least = FLOOR * (float(np.diag(shrunk)[total > 0].sum()) / len(total) or 1.0)
+            shrunk[constant, constant] = NOISE * self.total.means[0, constant] ** 2 + least
+        return shrunk
 
     def weights(self, components: Sequence[Component], shrinkage: float) -> tuple[Doubles, Doubles]:
         """S₀⁻¹ m of each component as columns, and −½ m' S₀⁻¹ m; kept until the pool changes."""
@@ -276,12 +298,23 @@ class Pool:
         return TEMPERATURES[int(np.argmin(self.surprise))]
 
     def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
-        covariance = code_covariance(self.covariance(setting[0]), code)
+        return Frozen(setting, self.temperature(), self._code_covariance(setting[0], code), self.n)
+
+    def refresh(self, code: Doubles) -> Self:
+        """The pool with a new St if the old one is stale; λ, g and the temperature stay."""
+        if self.frozen is None or self.n <= STALE * self.frozen.n:
+            return self
+        covariance = self._code_covariance(self.frozen.setting[0], code)
+        return replace(self, frozen=replace(self.frozen, code_covariance=covariance, n=self.n))
+
+    def _code_covariance(self, shrinkage: float, code: Doubles) -> Doubles:
+        """St, shape (q, q)."""
+        covariance = code_covariance(self.covariance(shrinkage), code)
         if (
             code.shape[0] > code.shape[1]
         ):  # columns of very different units leave it almost singular
             covariance[np.diag_indices_from(covariance)] += FLOOR * np.diag(covariance).mean()
-        return Frozen(setting, self.temperature(), covariance)
+        return covariance
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_cache": {}}  # derived
@@ -523,7 +556,7 @@ def _load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[ty
 def _check_scatter(scatter: Doubles) -> None:
     """A scatter is positive, but for the rounding of float32."""
     variance = np.diag(scatter)
-    if (variance < 0).any():
+    if (variance < 0).any() or (variance > MAX_COUNT * LARGEST**2).any():
         raise ValueError("a scatter is not positive")
     unit = 1 / np.sqrt(np.where(variance > 0, variance, 1))
     scaled = scatter * unit[:, None] * unit

@@ -7,6 +7,7 @@ rows, so nothing is forgotten until the byte budget binds. Formulas: docs/mixtur
 
 import copy
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Self
@@ -25,6 +26,7 @@ from dgdmn.memory.components import (
     DEFAULT_SETTING,
     DREAM_DEVIATION,
     HELD_OUT,
+    LARGEST,
     MAX_TESTED,
     SETTINGS,
     TEMPERATURES,
@@ -77,6 +79,10 @@ class MixtureMemory:
         """
         (task,) = tasks
         x, y = np.asarray(new.x, np.float64), np.asarray(new.y)
+        if (size := float(np.abs(x).max(initial=0))) > LARGEST:
+            raise UsageError(
+                f"a value of X is {size:.3g}; it must be at most {LARGEST:g}; scale X first"
+            )
         self.tasks = self.tasks.add(tasks)
         self.age += len(y)
         if new.raw is not None and self.pool.inputs is not None:
@@ -88,6 +94,7 @@ class MixtureMemory:
             self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others, task)
             x, y = x[tested], y[tested]
         self._add(x, y, task)
+        self.pool = self.pool.refresh(self.spec.code)
 
     def _add(self, x: Doubles, y: NDArray[np.int64], task: str) -> None:
         """Add rows to the components of a task and to the pool."""
@@ -179,8 +186,8 @@ class MixtureMemory:
 
     def fit_budget(
         self, awake: Sequence[Self], fresh: Set[tuple[str, int]] = frozenset(), n_new: int = 0
-    ) -> None:
-        """Shrink scatters until this memory and the awake ones fit `memory_budget`.
+    ) -> bool:
+        """Shrink scatters until this memory and the awake ones fit `memory_budget`; returns whether they do.
 
         Let B be the bytes for scatters. Fresh and awake components get max(κ, n_new / (n_new + age)) of it
         (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
@@ -188,8 +195,16 @@ class MixtureMemory:
         """
         budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
-            return
-        self._merge_means(budget - self.spec.least_bytes * len(gather(awake)))
+            return True
+        fits = self._merge_means(budget // self.spec.least_bytes - len(gather(awake)))
+        if not fits and not awake:
+            needed = self.config.memory_budget - budget
+            needed += self.spec.least_bytes * len(self.components)
+            warnings.warn(
+                f"memory_budget is {self.config.memory_budget:,}; one mean per class needs {needed:,} "
+                "bytes, so the memory grows beyond it",
+                stacklevel=2,
+            )
         everything = gather([self, *awake])
         n_new += sum(memory.age for memory in awake)
         share = max(self.config.kappa, n_new / max(1, n_new + self.age))
@@ -208,28 +223,27 @@ class MixtureMemory:
         small = iter([_cut(one, q) for one, q in zip(everything, blocks, strict=True)])
         for memory in (self, *awake):
             memory.components = tuple(next(small) for _ in memory.components)
+        return fits
 
-    def _merge_means(self, budget: int) -> None:
-        """Merge components of the same class, oldest first, until their means fit."""
-        components = list(self.components)
-        while self.spec.least_bytes * len(components) > budget:
-            labels = [one.label for one in components]
-            index = next((i for i, label in enumerate(labels) if label in labels[i + 1 :]), None)
-            if index is None:
-                needed = (
-                    self.spec.least_bytes * len(components) - budget + self.config.memory_budget
-                )
-                warnings.warn(
-                    f"memory_budget is {self.config.memory_budget:,}; one mean per class needs "
-                    f"{needed:,} bytes, so the memory grows beyond it",
-                    stacklevel=2,
-                )
+    def _merge_means(self, most: int) -> bool:
+        """Merge components of the same class, oldest first, until at most so many are left, if possible."""
+        kept: dict[int, Component] = dict(enumerate(self.components))
+        later: dict[int, deque[int]] = {}
+        for place, one in kept.items():
+            later.setdefault(one.label, deque()).append(place)
+        between = []
+        for place, one in enumerate(self.components):
+            if len(kept) <= most:
                 break
-            old = components.pop(index)
-            into = labels.index(old.label, index + 1) - 1
-            self._pool_scatter(gram(old.between(components[into])[None]), 0)
-            components[into] = components[into].merge(old, self.spec.code)
-        self.components = tuple(components)
+            later[one.label].popleft()
+            if later[one.label]:
+                old, into = kept.pop(place), later[one.label][0]
+                between.append(old.between(kept[into]))
+                kept[into] = kept[into].merge(old, self.spec.code)
+        if between:
+            self._pool_scatter(gram(np.stack(between)), 0)
+        self.components = tuple(kept.values())
+        return len(kept) <= most
 
     # Forgetting and merging
 
@@ -303,6 +317,7 @@ class MixtureMemory:
     ) -> tuple[Doubles, Doubles]:
         """Scores of all components and their tied part, both (n, components)."""
         components, x = gather([self, *others]), np.asarray(x, np.float64)
+        x = np.clip(x, -LARGEST, LARGEST)  # farther is not different
         if not components:
             return np.zeros((len(x), 0)), np.zeros((len(x), 0))
         parts = [
@@ -409,7 +424,9 @@ class MixtureMemory:
         if self.spec.invert is not None:
             return self.spec.invert(x)
         if self.pool.inputs is None:
-            raise UsageError("inputs are too large to be generated; use smaller images")
+            raise UsageError(
+                "inputs are too large to be generated; use at most 1,024 columns or 64 × 64 pixels"
+            )
         code = self.spec.code[:, :DECODED]
         means = np.stack([one.mean for one in self.components]).astype(np.float64)
         counts = np.array([one.n for one in self.components], dtype=np.float64)
@@ -472,10 +489,15 @@ class MixtureMemory:
         )
         if {one.task for one in self.components} - self.tasks.keys():
             raise ValueError("a component belongs to a task that is not in the log")
+        if any(one.label not in self.tasks[one.task].classes for one in self.components):
+            raise ValueError("a component has a class that its task never had")
         if len({(one.task, one.label) for one in self.components}) < len(self.components):
             raise ValueError("two components have the same task and class")
         if self.role == "ltm":
             self.pool = Pool.load(typed(state, "pool", dict), self.spec)
+            rows = sum(one.n for one in self.components)
+            if rows > self.pool.n:
+                raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")
 
 
 def gather(memories: Iterable[MixtureMemory]) -> list[Component]:
