@@ -353,9 +353,8 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
             model.feature_names_in_ = np.array(rows.names, dtype=object)
         found = [event.tasks[0] for event in events if isinstance(event, Replayed)]
         learned = {found[0] if found else task or "": len(rows.X)}
-        if task is None and (
-            after := _task_counts(model)
-        ):  # each row has joined a task of its class
+        unnamed = task is None or not model.info().by_task_name
+        if unnamed and (after := _task_counts(model)):  # each row has joined a task of its class
             met = {name: counts.get(name, (0, 0)) for name in after}
             met = {name: old for name, old in met.items() if after[name][0] > old[0]}
             learned = {name: max(0, after[name][1] - old[1]) for name, old in met.items()}
