@@ -75,6 +75,13 @@ def test_flat_rows_are_a_table_unless_an_image_shape_is_given():
     assert np.array_equal(images.apply(rows), same.apply(rows.reshape(5, 28, 28)))
 
 
+def test_the_scale_of_small_images_is_that_of_their_values():
+    images = np.random.default_rng(0).integers(0, 256, (9, 6, 6), dtype=np.uint8)
+    first, second = (FrontEnd.fit(x, "relu", seed=0) for x in (images, images / 255))
+    assert np.array_equal(first.apply(images), second.apply(images / 255))
+    assert np.abs(first.apply(images)[:, :36]).max() < 5, "deviations"
+
+
 def test_bytes_of_a_table_are_numbers():
     rows = np.arange(20, dtype=np.uint8).reshape(4, 5)
     table = FrontEnd.fit(rows.astype(float), "relu", seed=0)

@@ -230,10 +230,11 @@ def test_many_small_dreams_do_not_fill_the_memory(make_run, tmp_path):
     for step in range(40):
         (path / "artifacts" / f"dreams-{step:03d}.npz").write_bytes(content)
     program = f"""
-import resource, pathlib
+import pathlib
 from dgdmn.report import write_report
+from dgdmn.runs.environment import peak_memory_mb  # without what a child inherits from pytest
 write_report([pathlib.Path({str(path)!r})], pathlib.Path({str(tmp_path / "report.html")!r}))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(int(peak_memory_mb()))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert int(done.stdout) < 700, "peak in MB"

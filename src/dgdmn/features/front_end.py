@@ -72,7 +72,8 @@ class FrontEnd:
             return cls(kind, shape, seen, seed, OwnFeatures.fit(features, first))
         found = None
         if kind == "relu":
-            rows = X.reshape(len(X), -1).astype(np.float64)
+            values = _to_values(X.reshape(len(X), *seen))  # as `apply` sees them
+            rows = values.reshape(len(X), -1).astype(np.float64)
             given = None if scale is None else Scale.parse(scale, rows.shape[1])
             found = given or Scale.fit(rows, seed)
         return cls(kind, shape, seen, seed, _make(kind, seen, seed, found))
