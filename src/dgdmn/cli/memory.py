@@ -349,7 +349,8 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
             model.feature_names_in_ = np.array(rows.names, dtype=object)
         found = [event.tasks[0] for event in events if isinstance(event, Replayed)]
         learned = {found[0] if found else task or "": len(rows.X)}
-        if task is None and (
+        by_name = task is not None and getattr(model, "uses_task_names", True)
+        if not by_name and (
             after := _task_counts(model)
         ):  # each row has joined a task of its class
             met = {name: counts.get(name, (0, 0)) for name in after}
