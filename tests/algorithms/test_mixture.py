@@ -421,7 +421,7 @@ def test_a_thousand_classes():
     X, y = blobs(70, 1_000, 2, spread=0.5)
     since = time.process_time()
     model = DGDMN(n_stm=3)
-    for part in np.split(np.argsort(y, kind="stable"), 4):
+    for part in np.split(np.argsort(y, kind="stable"), 2):
         model.partial_fit(X[part], y[part], task=str(part[0]))
     model.sleep()
     assert (model.predict(X[:50]) == y[:50]).mean() > 0.95
