@@ -24,6 +24,7 @@ from dgdmn.memory.components import (
     CHUNK,
     DECODED,
     DEFAULT_SETTING,
+    DREAM_DEVIATION,
     HELD_OUT,
     LARGEST,
     MAX_TESTED,
@@ -393,28 +394,30 @@ class MixtureMemory:
         counts = np.array([one.n for one in self.components], dtype=np.float64)
         chosen = generator.choice(len(counts), n, p=counts / counts.sum())
         noise = generator.standard_normal((n, self.spec.d))
-        x = np.empty_like(noise)
-        for index in np.unique(chosen):
-            rows = chosen == index
-            x[rows] = self._draw(self.components[index], noise[rows])
+        noise *= 1.0 if self.spec.invert is not None else DREAM_DEVIATION
+        x = self._draw(chosen, noise)
         return Batch(self.decode(x), np.array([self.components[i].label for i in chosen]))
 
-    def _draw(self, one: Component, noise: Doubles) -> Doubles:
-        """Features of a component: its own covariance in the code, the pooled one outside of it."""
-        frozen = self._frozen()
+    def _draw(self, chosen: NDArray[np.int64], noise: Doubles) -> Doubles:
+        """Features of components: their own covariance in the code, the pooled one outside of it."""
+        frozen, code = self._frozen(), self.spec.code
         factor, unit = self.pool._factor(frozen.setting[0])
-        apart = noise @ (np.tril(factor[0]) / unit).T
-        q = len(one.scatter)
-        if q:
-            root, code = frozen.root[:q, :q], self.spec.code[:, :q]
-            white = encode(apart, code) @ frozen.whitening[:q, :q].T
-            excess = own_factor(one, frozen, self.spec.code)[1]
-            own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
-            # Features follow the code by their regression on it.
-            gain = cho_solve((root, True), code.T @ self.pool.covariance(frozen.setting[0]))
-            apart = apart + (own - encode(apart, code)) @ gain
-        found: Doubles = one.mean + apart
-        return found
+        x: Doubles = noise @ (np.tril(factor[0]) / unit).T
+        z = encode(x, code)
+        inner = code.T @ self.pool.covariance(frozen.setting[0])
+        gains: dict[int, Doubles] = {}
+        for index in np.unique(chosen):
+            one, rows = self.components[index], chosen == index
+            if q := len(one.scatter):
+                root = frozen.root[:q, :q]
+                if q not in gains:  # features follow the code by their regression on it
+                    gains[q] = cho_solve((root, True), inner[:q])
+                white = z[rows, :q] @ frozen.whitening[:q, :q].T
+                excess = own_factor(one, frozen, code)[1]
+                own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
+                x[rows] += (own - z[rows, :q]) @ gains[q]
+            x[rows] += one.mean
+        return x
 
     def decode(self, x: Doubles) -> NDArray[Any]:
         """Inputs of features: exact for tables, linear in the code for images."""

@@ -24,7 +24,7 @@ UNIT, LOWEST, HIGHEST = 10.0, -9.0, 7.0
 """Bins have equal width in asinh(score / UNIT), between these two values: scores from −40,500 to 5,500."""
 EDGES = np.linspace(LOWEST, HIGHEST, BINS + 1)
 SKETCH_BYTES = 4 * BINS
-RECENCY = 2.0
+RECENCY = 4.0
 """The component met i-th of k has weight (i / k) to this power."""
 
 
