@@ -101,9 +101,13 @@ class Kind:
         Path("tasks").mkdir()
         np.savez("tasks/1.npz", X=X[:20], y=Y[:20])
         np.savez("tasks/2.npz", X=X[20:], y=Y[20:], task=Y[20:])  # two tasks: dgdmn sleeps
-        fast = {key: value for key, value in FAST.items() if key in applicable_fields(name)}
+        closed = (
+            preset == "best" and ALGORITHMS[name].generative
+        )  # a mixture has no epochs and no range
+        fields = () if closed else applicable_fields(name)
+        fast = {key: value for key, value in FAST.items() if key in fields}
         options = [word for key, value in fast.items() for word in (flag(key), value)]
-        if "value_range" in algorithm(name)._get_param_names():
+        if "value_range" in algorithm(name)._get_param_names() and not closed:
             options += ["--value-range", -9, 9]
         self.create = ["--algorithm", name, "--preset", preset, *options]
         self.generative = ALGORITHMS[name].generative
