@@ -114,7 +114,7 @@ WRONG_FOR_A_MIXTURE = [
     {"image_shape": (5, 5)},
     {"scale": 3},
     {"n_stm": 0},
-    {"threads": 1.5},
+    {"threads": 2000},
 ]
 
 

@@ -34,6 +34,17 @@ def test_plan_of_a_stream(call, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_plan_of_a_stream_with_a_mixture(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    out, _ = call("plan", "embedded", "--n-stm", "4")
+    assert "embedded, dgdmn: budget 8.0 MB, κ 0, n_STM 4" in out
+    kinds = [kind for kind, *_ in re.findall(STAGE, out)]
+    assert kinds == [*["learn"] * 4, "sleep"] * 2 + ["learn", "learn", "sleep"]
+    assert "each row is read once, without steps; the budget is not reached" in out
+    out, _ = call("plan", "embedded", "--memory-budget", "5500000")
+    assert "the budget is reached, so old components shrink and κ has an effect" in out
+
+
 def test_plan_of_a_memory(call, refuse, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changes = {"min_steps": 7, "generator_epochs": 2, "learner_epochs": 3, "n_max": 70, "n_stm": 3}

@@ -16,7 +16,7 @@ from dgdmn import streams
 from dgdmn.cli import run as cli
 from dgdmn.cli.options import VERBS, parse
 from dgdmn.config import resolve, to_dict
-from dgdmn.records import RunRecord
+from dgdmn.records import RunRecord, RunWriter
 
 SMALL = ["--preset", "quick", "--samples-per-task", "20", "--min-steps", "10"]
 FOUR = ["--algorithm", "nn", "dgdmn", "dgdmn:best", "joint", "--preset", "paper"]
@@ -121,6 +121,41 @@ def test_run_resume_and_report(tmp_path, monkeypatch, call, in_process):
     out, _ = call("report", "runs", "--out", "page.html", "--no-figures")
     assert out == "page.html: 1 run\n"
     assert "renamed" in Path("page.html").read_text()
+
+
+@pytest.fixture
+def bare(monkeypatch, in_process):
+    """Runs without artifacts and report, which take most of the time of a small run."""
+    monkeypatch.setattr("dgdmn.cli.run.write_report", lambda *_: None)
+    for name in ("write_dreams", "write_final"):
+        monkeypatch.setattr(f"dgdmn.runs.artifacts.Artifacts.{name}", lambda *_: None)
+
+
+def test_results_are_printed_as_they_arrive_in_the_order_given(tmp_path, call, bare):
+    few = ("--samples-per-task", "12", "--min-steps", "2", "--jobs", "1", "--out", tmp_path)
+    words = ("run", "embedded", "--algorithm", "nn:quick", "dgdmn:best", "nn:quick", *few)
+    out, err = call(*words)
+    line = r"embedded, (\S+?)\+\S*, seed 0: ACC [.\d]+, [\d.]+ \w+, [\d.]+ s"
+    table = out.index("┏")
+    assert [m[1] for m in re.finditer(line, out[:table])] == ["nn:quick", "dgdmn:best"]
+    assert "done, accuracy" in err
+    again, _ = call(*words)
+    assert len(re.findall(line, again)) == 2, "also of runs that were complete before"
+
+
+def test_a_run_without_epochs_shows_progress_by_tasks(tmp_path, call, bare, monkeypatch):
+    shares = []
+    write = RunWriter.status
+
+    def note(self, phase, **fields):
+        shares.append((phase, fields["step"], fields["share"]))
+        write(self, phase, **fields)
+
+    monkeypatch.setattr(RunWriter, "status", note)
+    call("run", "embedded", "--samples-per-task", "12", "--out", tmp_path)
+    learning = {step: share for phase, step, share in shares if phase == "learning"}
+    assert learning == {step: pytest.approx((step - 1) / 10) for step in range(1, 11)}
+    assert shares[-1] == ("done", 10, 1.0)
 
 
 def test_changed_options_are_part_of_the_name(tmp_path, call, in_process):

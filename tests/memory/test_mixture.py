@@ -356,7 +356,8 @@ def stream(memory, n_tasks, d, n_classes, n=12, seed=0):
 
 
 def budget_for(d, n_means, scatters=0):
-    return spec_of(d).fixed_bytes + spec_of(d).least_bytes * n_means + scatters
+    spec = spec_of(d)
+    return spec.fixed_bytes + spec.least_bytes * n_means + scatters
 
 
 def test_components_shrink_when_the_budget_binds():

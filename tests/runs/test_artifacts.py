@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgdmn import DGR, NN
+from dgdmn import DGDMN, DGR, NN
 from dgdmn.config import resolve
 from dgdmn.core.errors import Interrupted
 from dgdmn.records import RunRecord, RunWriter
@@ -122,6 +122,36 @@ def test_latents_are_the_means_of_test_rows_in_equal_parts(learned, tmp_path):
     again = learned.latents(arrays["x"])  # bytes are close enough to find each row's own place
     assert np.abs(again - arrays["z"]).max() < 0.1
     assert np.abs(again[::-1] - arrays["z"]).max() > 1
+
+
+def test_a_mixture_dreams_reconstructs_and_has_a_code(tmp_path):
+    """Dreams stay within the values seen; of a code of 192 numbers, 64 are kept."""
+    rng = np.random.default_rng(0)
+    tests = {
+        name: Rows(np.kron(stripes(y, 1), np.ones((2, 2))).clip(0.1, 0.95).astype(np.float32), y)
+        for name, y in (
+            (name, rng.permutation(np.repeat(both, 30))) for name, both in TASKS.items()
+        )
+    }
+    model = DGDMN(random_state=0)
+    for name, rows in tests.items():
+        model.partial_fit(rows.x, rows.y, task=name)
+
+    def ask(artifacts):
+        artifacts.write_dreams(model, 2)
+        artifacts.write_final(model)
+
+    record = written(tmp_path, ask, tests)
+    dreams, latents = record.artifact("dreams-002"), record.artifact("latents")
+    assert np.mean(dreams["labels"] == dreams["judged"]) > 0.9
+    low, high = round(0.1 * 255), round(0.95 * 255)
+    assert low <= dreams["x"].min() <= dreams["x"].max() <= high
+    assert latents["z"].shape == (120, 64)
+    assert latents["z"][0] == pytest.approx(model.latents(latents["x"][:1])[0, :64], abs=0.02)
+    shown = record.artifact("reconstructions")
+    apart = np.abs(shown["x"].astype(float) - shown["reconstructed"])
+    assert apart.mean() < 20
+    assert "restored" in record.artifact("resilience")
 
 
 def test_a_custom_generator_may_have_no_latents(doubles, tmp_path):

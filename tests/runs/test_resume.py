@@ -104,6 +104,14 @@ def test_an_interrupted_run_has_the_same_bits(name, tmp_path, uninterrupted):
     assert max(kept) == 2, "the newest, and the one before it"
 
 
+def test_an_interrupted_run_of_the_mixture_memory_has_the_same_bits(tmp_path, uninterrupted):
+    """It has no epochs, so it stops between two tasks."""
+    what = spec("dgdmn", revise=(1,), generator="mixture", features="none", code_dim=16)
+    record, times = interrupted(what, tmp_path, [1, 2, 3] * 9)
+    check_same(record, uninterrupted(what))
+    assert times >= 5
+
+
 REVISED = {"dgdmn, revised": spec("dgdmn", revise=(1, 3)), "nn, revised": spec("nn", revise=(2,))}
 REVISED |= {
     "deep, revised": spec("dgdmn", revise=(1,), **DEEP),

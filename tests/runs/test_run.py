@@ -20,13 +20,14 @@ from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError
 from dgdmn.core.files import directory_lock
 from dgdmn.records import RunWriter, read_status
+from dgdmn.report import write_report
 from dgdmn.runs import protocol, runner
 from dgdmn.runs.runner import execute
 from dgdmn.runs.spec import RunSpec
 from dgdmn.streams import Rows, Task, TaskStream, from_arrays
 
 TINY = {"samples_per_task": 16, "generator_epochs": 1, "learner_epochs": 1, "min_steps": 4}
-TINY |= {"joint_epochs": 1}
+TINY |= {"joint_epochs": 1, "ridge_units": 50}
 
 
 def spec(stream="embedded", algorithm="dgdmn", preset="quick", together=False, **changes):
@@ -82,6 +83,27 @@ def test_deep_runs_on_every_stream_with_its_own_sizes(tmp_path, stream, algorith
     assert np.isfinite(record.accuracy).all()
     assert np.isfinite(record.accuracy_ltm[-1]).all()
     assert record.config["options"]["predict_with"] == "learner+prior"
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    ["dgdmn", *(pytest.param(n, marks=pytest.mark.slow) for n in ("dgr", "dgdmn-recog"))],
+)
+def test_a_mixture_memory_has_tasks_and_sleeps_but_no_epochs(tmp_path, monkeypatch, algorithm):
+    written = statuses(monkeypatch)
+    record = execute(spec(algorithm=algorithm, preset="best", n_stm=5), tmp_path)
+    assert not {event["kind"] for event in record.events} & {"epoch_done", "replayed"}
+    assert record.summary["acc"] > 0.9
+    assert record.summary["samples_trained"] == record.summary["steps_trained"] == 0
+    assert record.summary["sleeps"] == (2 if algorithm_info(algorithm).short_term else 0)
+    shares = [status["share"] for status in written if status["phase"] == "learning"]
+    assert shares == pytest.approx([step / 10 for step in range(10)]), "by tasks"
+    assert {"dreams-010", "reconstructions", "resilience"} <= set(record.artifacts)
+    latents = record.artifact("latents")
+    assert latents["z"].shape == (160, 64), "the first numbers of the code"
+    assert np.isfinite(latents["z"]).all()
+    report = write_report([tmp_path], tmp_path / "page.html", None)
+    assert (report.runs, report.problems) == (1, 0)
 
 
 @pytest.mark.slow
@@ -383,9 +405,12 @@ def epochs(record):
     return [tuple(event[name] for name in names) for event in events]
 
 
-@pytest.mark.parametrize("algorithm", ["nn", "joint", "dgr", "dgdmn", "dgdmn-recog", "er"])
-def test_together_has_one_row_with_a_column_for_each_task(algorithm, tmp_path):
-    record = execute(spec(algorithm=algorithm, together=True), tmp_path)
+QUICK = [(name, "quick") for name in ("nn", "joint", "dgr", "dgdmn", "dgdmn-recog", "er")]
+
+
+@pytest.mark.parametrize(("algorithm", "preset"), [*QUICK, ("dgdmn", "best")])
+def test_together_has_one_row_with_a_column_for_each_task(algorithm, preset, tmp_path):
+    record = execute(spec(algorithm=algorithm, preset=preset, together=True), tmp_path)
     lines = (record.directory / "accuracy.csv").read_text().splitlines()
     assert [line.split(",")[:2] for line in lines] == [["step", "after"], ["1", "9"]]
     assert record.accuracy.shape == (1, 10)

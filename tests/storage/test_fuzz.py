@@ -36,6 +36,7 @@ def rows(task):
 def save_memory():
     """The files of a small memory with a long-term memory, one awake task, a prior and codes."""
     memory = DGDMN(
+        "deep",
         n_stm=2,
         generator_layers=(6,),
         latent_dim=2,

@@ -221,7 +221,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             raise UsageError("classes is empty; give every label that may come, or leave it out")
         check_labels(labels)
         config, shape = self._config(), X.shape[1:]
-        _check_width(config, labels)
+        check_width(config, labels)
         rng, outputs = seed_stream(self.random_state), max(config.n_classes, len(labels))
         inputs, closed = self._new_inputs(X, config), classes is not None
         memory = self._new_memory(self._factory(config, inputs, shape), outputs, rng)
@@ -256,7 +256,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             )
         fitted.labels += new
         check_labels(fitted.labels)
-        _check_width(fitted.config, fitted.labels)
+        check_width(fitted.config, fitted.labels)
         if len(fitted.labels) > fitted.outputs:
             fitted.outputs = len(fitted.labels)
             fitted.memory.grow(fitted.outputs)
@@ -341,7 +341,7 @@ def _check_same_classes(fitted: FittedState, classes: ArrayLike) -> None:
         raise UsageError(f"classes has a new label, {unknown[0]!r}; classes cannot change")
 
 
-def _check_width(config: Config, labels: list[Any]) -> None:
+def check_width(config: Config, labels: list[Any]) -> None:
     n = config.n_classes
     if n and len(labels) > n:
         raise UsageError(

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dgdmn.algorithms.closed_form import limit_threads
-from dgdmn.algorithms.estimator import exclusive_learning, seed_stream
+from dgdmn.algorithms.estimator import check_width, exclusive_learning, seed_stream
 from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs, check_labels
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
@@ -338,6 +338,7 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         _check_mergeable(a, ours, b, theirs)
         labels = [*ours.labels, *(label for label in theirs.labels if label not in ours.labels)]
         check_labels(labels)
+        check_width(ours.config, labels)
         places = [labels.index(label) for label in theirs.labels]
         outputs = max(ours.config.n_classes, len(labels))
         for model, fitted in ((a, ours), (b, theirs)):
@@ -369,7 +370,9 @@ def _check_mergeable(
         if one != other:
             raise UsageError(f"cannot merge: {name} is {one} in one model and {other} in the other")
     one, other = ours.inputs.state()["features"], theirs.inputs.state()["features"]
-    for name in ("kind", "seed", "fingerprint", "center", "spread"):
+    for name in ("kind", "seed", "center", "spread", "varies", "fingerprint"):
         if not np.array_equal(one.get(name, 0), other.get(name, 0)):
-            what = "scale" if name in ("center", "spread") else "front end or its code_seed"
+            what = (
+                "scale" if name in ("center", "spread", "varies") else "front end or its code_seed"
+            )
             raise UsageError(f"cannot merge: the {what} of the features differs")

@@ -464,7 +464,7 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
         "scatters": sum(one.nbytes for one in components) - means,
         "pooled scatter": pooled,
         "tied code covariance": tied,
-        "decoder and counts": spec.fixed_bytes - pooled - tied,
+        "decoder, variances, counts": spec.fixed_bytes - pooled - tied,
         "front end": bytes_in(inputs.state()),
     }
     described = [
@@ -557,10 +557,9 @@ def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _to_unit_range(x: NDArray[Any]) -> NDArray[Any]:
-    """Dreams of a mixture as gray values: the data is in [0, 1] if its mean is, else the dreams' own range."""
-    mean = x.mean(axis=0)
-    low, high = (0.0, 1.0) if mean.min() > -0.1 and mean.max() < 1.1 else (x.min(), x.max())
-    return np.clip((x - low) / (high - low or 1.0), 0, 1)
+    """Dreams of a mixture as gray values: of data outside of [0, 1], from their lowest to their highest value."""
+    low, high = (0.0, 1.0) if x.min() > -0.5 and x.max() < 1.5 else (x.min(), x.max())
+    return np.clip((x - low) / (high - low), 0, 1)
 
 
 def _sheet(images: NDArray[Any]) -> bytes:

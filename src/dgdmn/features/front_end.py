@@ -113,7 +113,9 @@ class FrontEnd:
 
     def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Rows that a memory generated in the user's values, in the user's shape."""
-        return rows.reshape(len(rows), *shape).astype(np.float32)
+        largest = np.finfo(np.float32).max
+        found: NDArray[np.float32] = np.clip(rows, -largest, largest).astype(np.float32)
+        return found.reshape(len(rows), *shape)
 
     def clips(self, X: NDArray[Any]) -> bool:  # noqa: ARG002
         """Never: no value is outside a range."""

@@ -20,6 +20,7 @@ from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
+from dgdmn.storage.checks import MAX_COUNT
 
 SHRINKAGES = (0.001, 0.01, 0.1, 0.3)
 """λ: weight of the diagonal in the pooled covariance; held-out rows choose."""
@@ -46,7 +47,17 @@ CHUNK = 1_000
 """Rows scored at a time."""
 DECODED, MAX_INPUTS = 64, 4_096
 """Numbers of the code that dreams are decoded from, and the largest input that can be decoded."""
+DREAM_DEVIATION = 0.7
+"""Deviations of dreams that are decoded. A linear decoder blurs unusual samples: with 1.0, five nearest test rows
+agree with the label of 79 % of the dreams of Digits, with 0.8 of 86 %, with 0.6 of 93 %."""
 NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
+LARGEST = 1e15
+"""Largest feature: sums of squares still fit float32."""
+NOISE = 1e-10
+"""Variance of a constant column, as a share of its squared mean: with less, rounding would decide."""
+STALE = 1.1
+"""St is made again between two sleeps when the rows have grown by this factor: a covariance of few rows says
+little about the next ones."""
 Factor = tuple[Doubles, Doubles, float]
 """Center, inverse covariance minus I, and log determinant of a component in whitened code."""
 
@@ -110,11 +121,14 @@ class Component:
             raise ValueError(f"scatter is {packed.dtype}; it must be float64 or float32")
         scatter = unpack(packed.astype(np.float64), q)
         _check_scatter(scatter)
+        mean = _load_array(state, "mean", (spec.d,), floats)
+        if np.abs(mean).max() > LARGEST * 1.001:
+            raise ValueError("a mean is too large")
         return cls(
             typed(state, "task", str),
             label,
             whole(state, "n", 1),
-            _load_array(state, "mean", (spec.d,), floats),
+            mean,
             scatter.astype(packed.dtype),
             _load_array(state, "sketch", (BINS,), (np.uint32,)),
         )
@@ -128,6 +142,8 @@ class Frozen:
     temperature: float
     code_covariance: Doubles
     """St, shape (q, q)."""
+    n: int
+    """Rows in the pool when St was made."""
 
     def __post_init__(self) -> None:
         # Derived, never saved. Components that were replaced leave by themselves.
@@ -146,13 +162,14 @@ class Frozen:
     factors: "WeakKeyDictionary[Component, Factor]" = field(init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Frozen, (self.setting, self.temperature, self.code_covariance)
+        return Frozen, (self.setting, self.temperature, self.code_covariance, self.n)
 
     def state(self) -> State:
         return {
             "setting": list(self.setting),
             "temperature": self.temperature,
             "code_covariance": pack(self.code_covariance),
+            "n": self.n,
         }
 
     @classmethod
@@ -161,13 +178,13 @@ class Frozen:
         setting = typed(state, "setting", list)
         right = len(setting) == 2 and all(type(one) is float and 0 <= one <= 1 for one in setting)
         temperature = typed(state, "temperature", float)
-        if not right or not temperature >= 1:
+        if not right or setting[0] == 0 or not temperature >= 1:
             raise ValueError(
                 f"setting {setting!r} and temperature {temperature!r} are not possible"
             )
         size = (spec.q * (spec.q + 1) // 2,)
         covariance = unpack(_load_array(state, "code_covariance", size, (np.float64,)), spec.q)
-        return cls((setting[0], setting[1]), temperature, covariance)
+        return cls((setting[0], setting[1]), temperature, covariance, whole(state, "n"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +217,15 @@ class Pool:
 
     def covariance(self, shrinkage: float) -> Doubles:
         """S₀: the pooled covariance, shrunk toward the variances of all rows."""
-        return shrink(self.scatter / max(1, self.n), shrinkage, self.total.total)
+        total = self.total.total
+        shrunk = shrink(self.scatter / max(1, self.n), shrinkage, total)
+        constant = np.flatnonzero(total == 0)
+        if (
+            constant.size
+        ):  # almost none of their own: dreams do not vary, and the code does not see them
+            least = FLOOR * (float(np.diag(shrunk)[total > 0].sum()) / len(total) or 1.0)
+            shrunk[constant, constant] = NOISE * self.total.means[0, constant] ** 2 + least
+        return shrunk
 
     def weights(self, components: Sequence[Component], shrinkage: float) -> tuple[Doubles, Doubles]:
         """S₀⁻¹ m of each component as columns, and −½ m' S₀⁻¹ m; kept until the pool changes."""
@@ -273,12 +298,23 @@ class Pool:
         return TEMPERATURES[int(np.argmin(self.surprise))]
 
     def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
-        covariance = code_covariance(self.covariance(setting[0]), code)
+        return Frozen(setting, self.temperature(), self._code_covariance(setting[0], code), self.n)
+
+    def refresh(self, code: Doubles) -> Self:
+        """The pool with a new St if the old one is stale; λ, g and the temperature stay."""
+        if self.frozen is None or self.n <= STALE * self.frozen.n:
+            return self
+        covariance = self._code_covariance(self.frozen.setting[0], code)
+        return replace(self, frozen=replace(self.frozen, code_covariance=covariance, n=self.n))
+
+    def _code_covariance(self, shrinkage: float, code: Doubles) -> Doubles:
+        """St, shape (q, q)."""
+        covariance = code_covariance(self.covariance(shrinkage), code)
         if (
             code.shape[0] > code.shape[1]
         ):  # columns of very different units leave it almost singular
             covariance[np.diag_indices_from(covariance)] += FLOOR * np.diag(covariance).mean()
-        return Frozen(setting, self.temperature(), covariance)
+        return covariance
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_cache": {}}  # derived
@@ -312,7 +348,8 @@ class Pool:
             frozen = Frozen.load(typed(state, "frozen", dict), spec)
         if inputs is not None:
             sums = typed(state, "inputs", dict)
-            shapes = {name: getattr(inputs, name).shape for name in ("mean_x", "mean_z", "scatter")}
+            names = ("mean_x", "mean_z", "scatter", "bounds")
+            shapes = {name: getattr(inputs, name).shape for name in names}
             arrays = {
                 name: _load_array(sums, name, shape, doubles) for name, shape in shapes.items()
             }
@@ -336,6 +373,8 @@ class CrossMoment:
     mean_z: Doubles
     scatter: Doubles
     """Σ (x − mean)(z − mean)', shape (inputs, code)."""
+    bounds: Doubles = field(default_factory=lambda: np.zeros(2))
+    """The lowest and the highest value of all inputs: nothing else is decoded."""
 
     @classmethod
     def empty(cls, spec: "MixtureSpec") -> Self | None:
@@ -349,7 +388,8 @@ class CrossMoment:
         """The sums with more rows (Chan's formula)."""
         x = np.asarray(x, np.float64)
         mean_x, mean_z = x.mean(axis=0), z.mean(axis=0)
-        return self.merge(CrossMoment(len(z), mean_x, mean_z, (x - mean_x).T @ (z - mean_z)))
+        scatter, bounds = (x - mean_x).T @ (z - mean_z), np.array([x.min(), x.max()])
+        return self.merge(CrossMoment(len(z), mean_x, mean_z, scatter, bounds))
 
     def merge(self, other: "CrossMoment") -> Self:
         """The sums of both sets of rows."""
@@ -357,13 +397,15 @@ class CrossMoment:
         share = other.n / max(1, n)
         apart_x, apart_z = other.mean_x - self.mean_x, other.mean_z - self.mean_z
         scatter = self.scatter + other.scatter + self.n * share * np.outer(apart_x, apart_z)
-        return type(self)(n, self.mean_x + share * apart_x, self.mean_z + share * apart_z, scatter)
+        means = self.mean_x + share * apart_x, self.mean_z + share * apart_z
+        both = np.stack([one.bounds for one in (self, other) if one.n] or [self.bounds])
+        return type(self)(n, *means, scatter, np.array([both[:, 0].min(), both[:, 1].max()]))
 
     def decode(self, z: Doubles, code_scatter: Doubles) -> NDArray[np.float32]:
         """Inputs by linear regression on the code."""
         shrunk = shrink(code_scatter, 0.001, np.diag(code_scatter))
         inputs = self.mean_x + (z - self.mean_z) @ np.linalg.solve(shrunk, self.scatter.T)
-        return inputs.astype(np.float32)
+        return np.clip(inputs, *self.bounds).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -398,7 +440,7 @@ class MixtureSpec:
     def fixed_bytes(self) -> int:
         """Bytes of the pool: S, St and counts."""
         counts = 8 * (2 * len(SETTINGS) + len(TEMPERATURES))
-        decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED) if self.n_inputs else 0
+        decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED + 2) if self.n_inputs else 0
         sums = triangle_bytes(self.d, 8) + 16 * self.d
         return sums + triangle_bytes(self.q, 8) + counts + decoder
 
@@ -514,7 +556,7 @@ def _load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[ty
 def _check_scatter(scatter: Doubles) -> None:
     """A scatter is positive, but for the rounding of float32."""
     variance = np.diag(scatter)
-    if (variance < 0).any():
+    if (variance < 0).any() or (variance > MAX_COUNT * LARGEST**2).any():
         raise ValueError("a scatter is not positive")
     unit = 1 / np.sqrt(np.where(variance > 0, variance, 1))
     scaled = scatter * unit[:, None] * unit

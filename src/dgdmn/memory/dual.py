@@ -61,6 +61,7 @@ class DualMemory:
     def _learn_jointly(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Learn with memories that share a pool. Without a name, a sample joins its class's newest component."""
         parts: list[tuple[str | None, Batch]] = [(task, new)]
+        fits = True
         if task is None:
             fresh = new_task_name(self.ltm.tasks.keys() | self.stm.tasks().keys())
             awake_first = [*reversed([held.memory for held in self.stm.awake]), self.ltm]
@@ -82,20 +83,21 @@ class DualMemory:
             if not direct:
                 self.stm.hold(name, memory)
                 self.ltm = copy.copy(self.ltm)
-            self._share(memory if direct else self.ltm, memory.pool)
-        if len(self.stm.awake) >= self.config.n_stm:
+            fits = self._share(memory if direct else self.ltm, memory.pool)
+        if len(self.stm.awake) >= self.config.n_stm or not fits:  # asleep, means of a class merge
             self.sleep(ctx)
 
-    def _share(self, ltm: GenerativeMemory, pool: Any) -> None:
-        """Give all memories the pool, and fit them into the budget."""
+    def _share(self, ltm: GenerativeMemory, pool: Any) -> bool:
+        """Give all memories the pool, and fit them into the budget; returns whether they do."""
         awake = [copy.copy(held.memory) for held in self.stm.awake]
         for memory in (ltm, *awake):
             memory.pool = pool  # type: ignore[attr-defined]
         assert isinstance(ltm, JointlyScored)
-        ltm.fit_budget(awake)
+        fits = ltm.fit_budget(awake)
         pairs = zip(self.stm.awake, awake, strict=True)
         self.ltm = ltm
         self.stm.awake = tuple(TaskMemory(held.task, memory) for held, memory in pairs)
+        return fits
 
     def sleep(self, ctx: Context) -> None:
         tasks = tuple(held.task for held in self.stm.awake)

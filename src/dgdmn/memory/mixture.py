@@ -7,6 +7,7 @@ rows, so nothing is forgotten until the byte budget binds. Formulas: docs/mixtur
 
 import copy
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Self
@@ -23,7 +24,9 @@ from dgdmn.memory.components import (
     CHUNK,
     DECODED,
     DEFAULT_SETTING,
+    DREAM_DEVIATION,
     HELD_OUT,
+    LARGEST,
     MAX_TESTED,
     SETTINGS,
     TEMPERATURES,
@@ -76,6 +79,10 @@ class MixtureMemory:
         """
         (task,) = tasks
         x, y = np.asarray(new.x, np.float64), np.asarray(new.y)
+        if (size := float(np.abs(x).max(initial=0))) > LARGEST:
+            raise UsageError(
+                f"a value of X is {size:.3g}; it must be at most {LARGEST:g}; scale X first"
+            )
         self.tasks = self.tasks.add(tasks)
         self.age += len(y)
         if new.raw is not None and self.pool.inputs is not None:
@@ -87,6 +94,7 @@ class MixtureMemory:
             self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others, task)
             x, y = x[tested], y[tested]
         self._add(x, y, task)
+        self.pool = self.pool.refresh(self.spec.code)
 
     def _add(self, x: Doubles, y: NDArray[np.int64], task: str) -> None:
         """Add rows to the components of a task and to the pool."""
@@ -178,8 +186,8 @@ class MixtureMemory:
 
     def fit_budget(
         self, awake: Sequence[Self], fresh: Set[tuple[str, int]] = frozenset(), n_new: int = 0
-    ) -> None:
-        """Shrink scatters until this memory and the awake ones fit `memory_budget`.
+    ) -> bool:
+        """Shrink scatters until this memory and the awake ones fit `memory_budget`; returns whether they do.
 
         Let B be the bytes for scatters. Fresh and awake components get max(κ, n_new / (n_new + age)) of it
         (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
@@ -187,8 +195,16 @@ class MixtureMemory:
         """
         budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
-            return
-        self._merge_means(budget - self.spec.least_bytes * len(gather(awake)))
+            return True
+        fits = self._merge_means(budget // self.spec.least_bytes - len(gather(awake)))
+        if not fits and not awake:
+            needed = self.config.memory_budget - budget
+            needed += self.spec.least_bytes * len(self.components)
+            warnings.warn(
+                f"memory_budget is {self.config.memory_budget:,}; one mean per class needs {needed:,} "
+                "bytes, so the memory grows beyond it",
+                stacklevel=2,
+            )
         everything = gather([self, *awake])
         n_new += sum(memory.age for memory in awake)
         share = max(self.config.kappa, n_new / max(1, n_new + self.age))
@@ -207,28 +223,27 @@ class MixtureMemory:
         small = iter([_cut(one, q) for one, q in zip(everything, blocks, strict=True)])
         for memory in (self, *awake):
             memory.components = tuple(next(small) for _ in memory.components)
+        return fits
 
-    def _merge_means(self, budget: int) -> None:
-        """Merge components of the same class, oldest first, until their means fit."""
-        components = list(self.components)
-        while self.spec.least_bytes * len(components) > budget:
-            labels = [one.label for one in components]
-            index = next((i for i, label in enumerate(labels) if label in labels[i + 1 :]), None)
-            if index is None:
-                needed = (
-                    self.spec.least_bytes * len(components) - budget + self.config.memory_budget
-                )
-                warnings.warn(
-                    f"memory_budget is {self.config.memory_budget:,}; one mean per class needs "
-                    f"{needed:,} bytes, so the memory grows beyond it",
-                    stacklevel=2,
-                )
+    def _merge_means(self, most: int) -> bool:
+        """Merge components of the same class, oldest first, until at most so many are left, if possible."""
+        kept: dict[int, Component] = dict(enumerate(self.components))
+        later: dict[int, deque[int]] = {}
+        for place, one in kept.items():
+            later.setdefault(one.label, deque()).append(place)
+        between = []
+        for place, one in enumerate(self.components):
+            if len(kept) <= most:
                 break
-            old = components.pop(index)
-            into = labels.index(old.label, index + 1) - 1
-            self._pool_scatter(gram(old.between(components[into])[None]), 0)
-            components[into] = components[into].merge(old, self.spec.code)
-        self.components = tuple(components)
+            later[one.label].popleft()
+            if later[one.label]:
+                old, into = kept.pop(place), later[one.label][0]
+                between.append(old.between(kept[into]))
+                kept[into] = kept[into].merge(old, self.spec.code)
+        if between:
+            self._pool_scatter(gram(np.stack(between)), 0)
+        self.components = tuple(kept.values())
+        return len(kept) <= most
 
     # Forgetting and merging
 
@@ -302,6 +317,7 @@ class MixtureMemory:
     ) -> tuple[Doubles, Doubles]:
         """Scores of all components and their tied part, both (n, components)."""
         components, x = gather([self, *others]), np.asarray(x, np.float64)
+        x = np.clip(x, -LARGEST, LARGEST)  # farther is not different
         if not components:
             return np.zeros((len(x), 0)), np.zeros((len(x), 0))
         parts = [
@@ -378,35 +394,39 @@ class MixtureMemory:
         counts = np.array([one.n for one in self.components], dtype=np.float64)
         chosen = generator.choice(len(counts), n, p=counts / counts.sum())
         noise = generator.standard_normal((n, self.spec.d))
-        x = np.empty_like(noise)
-        for index in np.unique(chosen):
-            rows = chosen == index
-            x[rows] = self._draw(self.components[index], noise[rows])
+        noise *= 1.0 if self.spec.invert is not None else DREAM_DEVIATION
+        x = self._draw(chosen, noise)
         return Batch(self.decode(x), np.array([self.components[i].label for i in chosen]))
 
-    def _draw(self, one: Component, noise: Doubles) -> Doubles:
-        """Features of a component: its own covariance in the code, the pooled one outside of it."""
-        frozen = self._frozen()
+    def _draw(self, chosen: NDArray[np.int64], noise: Doubles) -> Doubles:
+        """Features of components: their own covariance in the code, the pooled one outside of it."""
+        frozen, code = self._frozen(), self.spec.code
         factor, unit = self.pool._factor(frozen.setting[0])
-        apart = noise @ (np.tril(factor[0]) / unit).T
-        q = len(one.scatter)
-        if q:
-            root, code = frozen.root[:q, :q], self.spec.code[:, :q]
-            white = encode(apart, code) @ frozen.whitening[:q, :q].T
-            excess = own_factor(one, frozen, self.spec.code)[1]
-            own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
-            # Features follow the code by their regression on it.
-            gain = cho_solve((root, True), code.T @ self.pool.covariance(frozen.setting[0]))
-            apart = apart + (own - encode(apart, code)) @ gain
-        found: Doubles = one.mean + apart
-        return found
+        x: Doubles = noise @ (np.tril(factor[0]) / unit).T
+        z = encode(x, code)
+        inner = code.T @ self.pool.covariance(frozen.setting[0])
+        gains: dict[int, Doubles] = {}
+        for index in np.unique(chosen):
+            one, rows = self.components[index], chosen == index
+            if q := len(one.scatter):
+                root = frozen.root[:q, :q]
+                if q not in gains:  # features follow the code by their regression on it
+                    gains[q] = cho_solve((root, True), inner[:q])
+                white = z[rows, :q] @ frozen.whitening[:q, :q].T
+                excess = own_factor(one, frozen, code)[1]
+                own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
+                x[rows] += (own - z[rows, :q]) @ gains[q]
+            x[rows] += one.mean
+        return x
 
     def decode(self, x: Doubles) -> NDArray[Any]:
         """Inputs of features: exact for tables, linear in the code for images."""
         if self.spec.invert is not None:
             return self.spec.invert(x)
         if self.pool.inputs is None:
-            raise UsageError("inputs are too large to be generated; use smaller images")
+            raise UsageError(
+                "inputs are too large to be generated; use at most 1,024 columns or 64 × 64 pixels"
+            )
         code = self.spec.code[:, :DECODED]
         means = np.stack([one.mean for one in self.components]).astype(np.float64)
         counts = np.array([one.n for one in self.components], dtype=np.float64)
@@ -469,10 +489,15 @@ class MixtureMemory:
         )
         if {one.task for one in self.components} - self.tasks.keys():
             raise ValueError("a component belongs to a task that is not in the log")
+        if any(one.label not in self.tasks[one.task].classes for one in self.components):
+            raise ValueError("a component has a class that its task never had")
         if len({(one.task, one.label) for one in self.components}) < len(self.components):
             raise ValueError("two components have the same task and class")
         if self.role == "ltm":
             self.pool = Pool.load(typed(state, "pool", dict), self.spec)
+            rows = sum(one.n for one in self.components)
+            if rows > self.pool.n:
+                raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")
 
 
 def gather(memories: Iterable[MixtureMemory]) -> list[Component]:

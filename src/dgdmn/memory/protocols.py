@@ -103,8 +103,8 @@ class JointlyScored(Protocol):
     def newest_task(self, label: int) -> str | None:
         """The task of the newest component of a class."""
 
-    def fit_budget(self, awake: Sequence[Any]) -> None:
-        """Shrink what is kept until everything fits the budget."""
+    def fit_budget(self, awake: Sequence[Any]) -> bool:
+        """Shrink what is kept until everything fits the budget; returns whether it does."""
 
 
 MemoryFactory = Callable[[Role, int, SeedStream], GenerativeMemory]
