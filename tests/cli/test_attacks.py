@@ -101,12 +101,11 @@ class Kind:
         Path("tasks").mkdir()
         np.savez("tasks/1.npz", X=X[:20], y=Y[:20])
         np.savez("tasks/2.npz", X=X[20:], y=Y[20:], task=Y[20:])  # two tasks: dgdmn sleeps
-        fast = {key: value for key, value in FAST.items() if key in applicable_fields(name)}
-        options = [word for key, value in fast.items() for word in (flag(key), value)]
         mixture = ALGORITHMS[name].generative and resolve(preset).generator == "mixture"
-        if mixture:
-            options = []  # it has no networks
-        elif "value_range" in algorithm(name)._get_param_names():
+        fields = () if mixture else applicable_fields(name)  # it has no epochs and no range
+        fast = {key: value for key, value in FAST.items() if key in fields}
+        options = [word for key, value in fast.items() for word in (flag(key), value)]
+        if "value_range" in algorithm(name)._get_param_names() and not mixture:
             options += ["--value-range", -9, 9]
         self.create = ["--algorithm", name, "--preset", preset, *options]
         self.generative = ALGORITHMS[name].generative

@@ -400,6 +400,19 @@ def test_a_mixture_of_a_table(grove, call, refuse, monkeypatch):
     assert np.abs(dreams.astype(float)).max() < 15
 
 
+def test_a_mixture_tells_rows_that_are_like_nothing_learned(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    write_npz("three.npz", "ash", "beech", "cedar", n=300)
+    call("learn", "m", "three.npz", "--task", "a")
+    write_npz("again.npz", "ash", "beech", "cedar", n=300, seed=1)
+    call("learn", "m", "again.npz", "--task", "a")
+    np.savez("new.npz", X=np.concatenate([trees("ash", n=20, seed=3)[0], np.full((20, 2), 60.0)]))
+    rows = list(csv.DictReader(call("predict", "m", "new.npz")[0].split("\n")))
+    known = [row["known"] for row in rows]
+    assert known[:20].count("true") >= 18
+    assert known[20:] == ["false"] * 20
+
+
 def test_predicting_with_a_mixture_imports_no_torch(grove):
     code = (
         "import sys\nfrom dgdmn import cli\n"
@@ -432,6 +445,14 @@ def test_forget(grove, call, refuse):
     assert facts["tasks"] == {
         "first": {"in": "long-term", "classes": ["ash"], "times": 1, "rows": 50}
     }
+
+
+def test_recognition_names_the_tasks_of_a_mixture(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    write_npz("two.npz", "ash", "beech")
+    out, _ = call("learn", "m", "two.npz", "--algorithm", "dgdmn-recog", "--task", "ignored")
+    assert "learned 'task 1' (100 rows, 2 classes)" in out
+    assert list(json.loads(call("inspect", "m", "--json")[0])["tasks"]) == ["task 1"]
 
 
 def test_forget_labels_that_are_numbers(tmp_path, monkeypatch, call):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -78,7 +79,12 @@ def mixture(shape, kind, **options):
     ltm = model.fitted_.memory.ltm
     blocks = zip(ltm.components, itertools.cycle((60, 7, 0, 60)), strict=False)
     ltm.components = tuple(_cut(one, q) for one, q in blocks)
-    return model, rows(40)[0]
+    # A temperature at which answers are neither sure nor equal.
+    X, frozen = rows(40)[0], ltm.pool.frozen
+    scores = np.sort(ltm.joint_scores(model.fitted_.inputs.apply(X), ())[0], axis=1)
+    temperature = max(1.0, float(np.median(scores[:, -1] - scores[:, 0])) / 2)
+    ltm.pool = replace(ltm.pool, frozen=replace(frozen, temperature=temperature))
+    return model, X
 
 
 @pytest.mark.parametrize("name", MIXTURES)

@@ -203,6 +203,15 @@ def test_what_cannot_be_answered_is_refused(model):
     assert few.recognize(rows).known.all()
 
 
+def test_the_deep_memory_refuses():
+    x = np.random.default_rng(0).random((20, 4))
+    model = DGDMN("quick", generator="vae", generator_epochs=1, learner_epochs=1, sttm_min_steps=0)
+    model.partial_fit(x, np.arange(20) % 2)
+    for ask in (model.unknown, model.score_samples):
+        with pytest.raises(UsageError, match="only the mixture memory can"):
+            ask(x)
+
+
 def test_fixed_settings_are_calibrated_too():
     model = learn(labels=(0, 1, 2), own_covariance=1.0, shrinkage=0.05)
     assert ltm_of(model).pool.surprise.any()

@@ -149,8 +149,8 @@ class GenerativeClassifier(NetworkClassifier):
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """The log density of the features of X if all components are equally likely, shape (n,).
 
-        A component is a class within a task. The density is normalized if g, the weight of a component's own
-        covariance, is 1; else up to a constant. Only the mixture memory has one.
+        A component is a class within a task. No constant is left out: the density is normalized if g, the weight
+        of a component's own covariance, is 1, but not if g < 1. Only the mixture memory has one.
         """
         check_is_fitted(self)
         ltm, *awake = self._mixtures(self.fitted_.snapshot(), "score samples")
@@ -160,18 +160,18 @@ class GenerativeClassifier(NetworkClassifier):
     def unknown(self, X: ArrayLike, rate: float = 0.01) -> NDArray[np.bool_]:
         """Whether each row is like nothing learned, shape (n,); `rate` is the share of false alarms.
 
-        Rows that were tested before they were learned say what is usual (docs/mixture.md). Only the mixture
-        memory can; the deep one has `recognize`.
+        Rows that were tested before they were learned say what is usual (docs/decisions/unknown.md).
+        Only the mixture memory can; the deep one has `recognize`.
         """
         check_is_fitted(self)
         if not 0 < rate < 1:
             raise UsageError(f"rate is {rate!r}; it must lie between 0 and 1, both excluded")
-        ltm, *awake = self._mixtures(self.fitted_.snapshot(), "tell unknown inputs")
+        ltm, *awake = self._mixtures(self.fitted_.snapshot(), "detect unknown inputs")
         with self._limits():
             share = ltm.usual_share(self._to_inputs(X), awake)
         if share is None:
             raise UsageError(
-                "unknown inputs cannot be told yet; learn two classes, and 200 rows after the first"
+                "unknown inputs cannot be detected yet; learn two classes, and 200 rows after the first"
             )
         found: NDArray[np.bool_] = share < rate
         return found

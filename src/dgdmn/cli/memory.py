@@ -91,6 +91,10 @@ def predict(args: Namespace) -> None:
             recognition = model.recognize(rows)
             memories = recognition.answered_by.tolist()
             recognized = [str(is_known).lower() for is_known in recognition.known.tolist()]
+        if _mixtures(model):
+            recognized = [""] * n
+            with suppress(UsageError):  # too few rows were tested to tell
+                recognized = [str(not one).lower() for one in model.unknown(rows).tolist()]
     labels = model.classes_[answers.argmax(axis=1)].tolist()
     shares = ([f"{p:.6g}" for p in answer] for answer in answers.tolist())
     columns = zip(range(n), labels, shares, memories, recognized, strict=True)
@@ -351,9 +355,8 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
             model.feature_names_in_ = np.array(rows.names, dtype=object)
         found = [event.tasks[0] for event in events if isinstance(event, Replayed)]
         learned = {found[0] if found else task or "": len(rows.X)}
-        if task is None and (
-            after := _task_counts(model)
-        ):  # each row has joined a task of its class
+        unnamed = task is None or not model.info().by_task_name
+        if unnamed and (after := _task_counts(model)):  # each row has joined a task of its class
             met = {name: counts.get(name, (0, 0)) for name in after}
             met = {name: old for name, old in met.items() if after[name][0] > old[0]}
             learned = {name: max(0, after[name][1] - old[1]) for name, old in met.items()}
@@ -460,10 +463,12 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
     assert isinstance(inputs, FrontEnd)
     spec, frozen, components = ltm.spec, ltm._frozen(), _components(model)
     means = sum(int(one.mean.nbytes) for one in components)
+    scatters = sum(triangle_bytes(len(one.scatter), one.scatter.itemsize) for one in components)
     pooled, tied = triangle_bytes(spec.d, 8), triangle_bytes(spec.q, 8)
     parts = {
         "means": means,
-        "scatters": sum(one.nbytes for one in components) - means,
+        "scatters": scatters,
+        "usual scores": sum(one.nbytes for one in components) - means - scatters,
         "pooled scatter": pooled,
         "tied code covariance": tied,
         "decoder, variances, counts": spec.fixed_bytes - pooled - tied,
