@@ -38,7 +38,7 @@ QUICK = Config(
     ppr_memory=0,
     ridge_units=50,
 )
-DEFAULT = replace(resolve(DEFAULT_PRESET), min_steps=60)
+DEFAULT, DEEP = resolve(DEFAULT_PRESET), replace(resolve("deep"), min_steps=60)
 KINDS = ("nn", "icarl", "slda")  # the others are made of the same parts
 
 
@@ -54,6 +54,11 @@ def test_scikit_learn_checks(estimator, check):
 
 @checks(["dgdmn"], DEFAULT)
 def test_scikit_learn_checks_with_the_default_preset(estimator, check):
+    check(estimator)
+
+
+@checks(["dgdmn"], DEEP)
+def test_scikit_learn_checks_with_networks(estimator, check):
     check(estimator)
 
 
