@@ -21,7 +21,7 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context, ignore
 from dgdmn.core.rng import SeedStream
 from dgdmn.features import FrontEnd
-from dgdmn.memory.components import MixtureSpec
+from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.task_log import TaskInfo
 from dgdmn.metrics import expected_calibration_error

@@ -15,7 +15,7 @@ from dgdmn.algorithms import algorithm
 from dgdmn.config import override, resolve
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.export.onnx import _predictor, onnx_bytes
-from dgdmn.memory.mixture import _cut
+from dgdmn.memory.budget import _cut
 
 
 def check_same_answers(model, X, tolerance=1e-5):

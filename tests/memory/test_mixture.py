@@ -15,18 +15,11 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.components import (
-    DEFAULT_SETTING,
-    SETTINGS,
-    TRUST,
-    CrossMoment,
-    MixtureSpec,
-    Pool,
-    make_code,
-    score_parts,
-)
+from dgdmn.memory.budget import fit_blocks
+from dgdmn.memory.code import DEFAULT_SETTING, SETTINGS, MixtureSpec, make_code
+from dgdmn.memory.components import TRUST, CrossMoment, Pool, score_parts
 from dgdmn.memory.gaussian import gram, pack, unpack
-from dgdmn.memory.mixture import MixtureMemory, fit_blocks
+from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.task_log import TaskInfo
 
 CTX = Context(SeedStream(0))

@@ -10,7 +10,8 @@ from scipy.stats import multivariate_normal
 import dgdmn
 from dgdmn import DGDMN, DGR, load
 from dgdmn.core.errors import UsageError
-from dgdmn.memory.components import Component, MixtureSpec
+from dgdmn.memory.code import MixtureSpec
+from dgdmn.memory.components import Component
 from dgdmn.memory.unknown import (
     BINS,
     EDGES,

@@ -15,7 +15,7 @@ from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.components import MixtureSpec
+from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.dual import DualMemory, split_by_newest_task
 from dgdmn.memory.protocols import GenerativeMemory, JointlyScored
 from dgdmn.memory.task_log import TaskInfo, new_task_name

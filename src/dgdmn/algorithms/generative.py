@@ -26,7 +26,8 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import join_names
 from dgdmn.features import FrontEnd, Own
-from dgdmn.memory.components import Component, MixtureSpec
+from dgdmn.memory.code import MixtureSpec
+from dgdmn.memory.components import Component
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
 from dgdmn.storage import State, bytes_in

@@ -33,7 +33,8 @@ from dgdmn.core.events import Event, Replayed, SleepEnded
 from dgdmn.core.files import directory_lock, npz_bytes, write_atomic
 from dgdmn.core.text import count_noun, format_bytes, format_duration, format_option, join_names
 from dgdmn.features import FrontEnd
-from dgdmn.memory.components import Component, triangle_bytes
+from dgdmn.memory.code import triangle_bytes
+from dgdmn.memory.components import Component
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads

@@ -5,9 +5,8 @@ is cached beside them and never saved.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -16,37 +15,35 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from dgdmn.config import Config
-from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.core.errors import DgdmnError
+from dgdmn.memory.code import (
+    DECODED,
+    DEFAULT_SETTING,
+    SETTINGS,
+    TEMPERATURES,
+    MixtureSpec,
+    code_covariance,
+    encode,
+    settings_for,
+    triangle_bytes,
+)
 from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
 from dgdmn.storage.checks import MAX_COUNT
 
-SHRINKAGES = (0.001, 0.01, 0.1, 0.3)
-"""λ: weight of the diagonal in the pooled covariance; held-out rows choose."""
-OWN_WEIGHTS = (0.0, 0.5, 1.0)
-"""g: weight of a component's own covariance; held-out rows choose."""
-SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
-DEFAULT_SETTING = (0.001, 0.5)
-"""λ and g unless tested rows clearly prefer another pair (validation rows of Digits, HAPT and CLINC150)."""
 CLEAR = 1.5
 """A pair is clearly better if it gains so many deviations of the number of rows on which it differs."""
 TRUST = 0.6
 """α of many rows: share of its own scatter in a component's covariance."""
-FULL_CODE = 256
-"""Up to so many features the code is the features themselves."""
 HELD_OUT = 8
 """One row in this many is tested before it is learned."""
 TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
 """Rows of one test."""
-TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
-"""Candidates for the divisor of scores that makes probabilities honest."""
 CHUNK = 1_000
 """Rows scored at a time."""
-DECODED, MAX_INPUTS = 64, 4_096
-"""Numbers of the code that dreams are decoded from, and the largest input that can be decoded."""
 DREAM_DEVIATION = 0.7
 """Deviations of dreams that are decoded. A linear decoder blurs unusual samples: with 1.0, five nearest test rows
 agree with the label of 79 % of the dreams of Digits, with 0.8 of 86 %, with 0.6 of 93 %."""
@@ -107,7 +104,7 @@ class Component:
         return {**vars(self), "scatter": pack(self.scatter)}
 
     @classmethod
-    def load(cls, state: State, spec: "MixtureSpec", n_classes: int) -> Self:
+    def load(cls, state: State, spec: MixtureSpec, n_classes: int) -> Self:
         """The component that `state` described; every value is checked."""
         floats = (np.float64, np.float32)
         label = whole(state, "label", 0, n_classes - 1)
@@ -173,7 +170,7 @@ class Frozen:
         }
 
     @classmethod
-    def load(cls, state: State, spec: "MixtureSpec") -> Self:
+    def load(cls, state: State, spec: MixtureSpec) -> Self:
         """What `state` described; every value is checked."""
         setting = typed(state, "setting", list)
         right = len(setting) == 2 and all(type(one) is float and 0 <= one <= 1 for one in setting)
@@ -333,7 +330,7 @@ class Pool:
         return state | ({} if self.frozen is None else {"frozen": self.frozen.state()})
 
     @classmethod
-    def load(cls, state: State, spec: "MixtureSpec") -> Self:
+    def load(cls, state: State, spec: MixtureSpec) -> Self:
         """The pool that `state` described; every value is checked."""
         doubles = (np.float64,)
         triangle = _load_array(state, "scatter", (spec.d * (spec.d + 1) // 2,), doubles)
@@ -377,7 +374,7 @@ class CrossMoment:
     """The lowest and the highest value of all inputs: nothing else is decoded."""
 
     @classmethod
-    def empty(cls, spec: "MixtureSpec") -> Self | None:
+    def empty(cls, spec: MixtureSpec) -> Self | None:
         """The sums before any row; None where inputs are not decoded."""
         if not spec.n_inputs:
             return None
@@ -406,90 +403,6 @@ class CrossMoment:
         shrunk = shrink(code_scatter, 0.001, np.diag(code_scatter))
         inputs = self.mean_x + (z - self.mean_z) @ np.linalg.solve(shrunk, self.scatter.T)
         return np.clip(inputs, *self.bounds).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class MixtureSpec:
-    """What mixture memories are made from: the number of features, and options."""
-
-    config: Config
-    d: int
-    """Features."""
-    n_inputs: int = 0
-    """Values of an input that dreams are decoded to; 0 where `invert` is given or inputs are too large."""
-    invert: Callable[[Doubles], NDArray[Any]] | None = None
-    """Inputs of features, where that is exact."""
-    input_bytes: int = 0
-    """Bytes that the front end keeps; they count."""
-
-    @property
-    def shape(self) -> tuple[int]:
-        return (self.d,)
-
-    @property
-    def q(self) -> int:
-        """Numbers in the code."""
-        return self.d if self.d <= FULL_CODE else min(self.d, self.config.code_dim)
-
-    @property
-    def code(self) -> Doubles:
-        """U, shape (d, q): orthonormal, from `code_seed`; an order of the features if q = d."""
-        return make_code(self.d, self.q, self.config.code_seed)
-
-    @property
-    def fixed_bytes(self) -> int:
-        """Bytes of the pool: S, St and counts."""
-        counts = 8 * (2 * len(SETTINGS) + len(TEMPERATURES))
-        decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED + 2) if self.n_inputs else 0
-        sums = triangle_bytes(self.d, 8) + 16 * self.d
-        return sums + triangle_bytes(self.q, 8) + counts + decoder
-
-    @property
-    def least_bytes(self) -> int:
-        """Bytes of a component without its scatter."""
-        return 4 * self.d + SKETCH_BYTES
-
-    def check(self) -> None:
-        """Refuse a budget that the pool alone exceeds."""
-        least = self.fixed_bytes + self.input_bytes + self.least_bytes
-        if least > self.config.memory_budget:
-            raise UsageError(
-                f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "
-                f"{least:,} bytes; raise it, or use fewer features"
-            )
-
-
-def settings_for(config: Config) -> list[tuple[float, float]]:
-    """SETTINGS with what the user has fixed; then some are equal."""
-    return [
-        (
-            config.shrinkage or shrinkage,
-            weight if config.own_covariance == -1 else config.own_covariance,
-        )
-        for shrinkage, weight in SETTINGS
-    ]
-
-
-@cache
-def make_code(d: int, q: int, seed: int) -> Doubles:
-    """An orthonormal (d, q) matrix that depends on the seed only."""
-    rng = np.random.default_rng([seed, 6])
-    if q == d:
-        return np.eye(d)[:, rng.permutation(d)]
-    found, _ = np.linalg.qr(rng.standard_normal((d, q)))
-    return found
-
-
-def encode(x: Doubles, code: Doubles) -> Doubles:
-    """The code of features, shape (n, q)."""
-    product: Doubles = x @ code
-    return product
-
-
-def code_covariance(covariance: Doubles, code: Doubles) -> Doubles:
-    """U' S₀ U, symmetric to the bit."""
-    product = code.T @ covariance @ code
-    return (product + product.T) / 2
 
 
 def score_parts(
@@ -540,10 +453,6 @@ def class_scores(scores: Doubles, labels: NDArray[np.int64], n_classes: int) -> 
     for label in np.unique(labels):
         found[:, label] = np.logaddexp.reduce(scores[:, labels == label], axis=1)
     return found
-
-
-def triangle_bytes(q: int, itemsize: int) -> int:
-    return q * (q + 1) // 2 * itemsize
 
 
 def _load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:

@@ -7,7 +7,6 @@ rows, so nothing is forgotten until the byte budget binds. Formulas: docs/mixtur
 
 import copy
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Self
@@ -20,29 +19,31 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.components import (
-    CHUNK,
+from dgdmn.memory.budget import merge_means, shrink_scatters
+from dgdmn.memory.code import (
     DECODED,
     DEFAULT_SETTING,
+    SETTINGS,
+    TEMPERATURES,
+    MixtureSpec,
+    code_covariance,
+    encode,
+    settings_for,
+)
+from dgdmn.memory.components import (
+    CHUNK,
     DREAM_DEVIATION,
     HELD_OUT,
     LARGEST,
     MAX_TESTED,
-    SETTINGS,
-    TEMPERATURES,
     TEST_EVERY,
     Component,
     CrossMoment,
     Frozen,
-    MixtureSpec,
     Pool,
     class_scores,
-    code_covariance,
-    encode,
     own_factor,
     score_parts,
-    settings_for,
-    triangle_bytes,
 )
 from dgdmn.memory.gaussian import Doubles, gram, softmax
 from dgdmn.memory.protocols import Role
@@ -196,7 +197,11 @@ class MixtureMemory:
         budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
         if sum(one.nbytes for one in gather([self, *awake])) <= budget:
             return True
-        fits = self._merge_means(budget // self.spec.least_bytes - len(gather(awake)))
+        most = budget // self.spec.least_bytes - len(gather(awake))
+        self.components, between = merge_means(self.components, most, self.spec.code)
+        if between:
+            self._pool_scatter(gram(np.stack(between)), 0)
+        fits = len(self.components) <= most
         if not fits and not awake:
             needed = self.config.memory_budget - budget
             needed += self.spec.least_bytes * len(self.components)
@@ -207,43 +212,23 @@ class MixtureMemory:
             )
         everything = gather([self, *awake])
         n_new += sum(memory.age for memory in awake)
-        share = max(self.config.kappa, n_new / max(1, n_new + self.age))
-        new = np.array([i >= len(self.components) for i in range(len(everything))])
-        new |= [(one.task, one.label) in fresh for one in everything]
+        new = [
+            place >= len(self.components) or (one.task, one.label) in fresh
+            for place, one in enumerate(everything)
+        ]
         times = {**self.tasks, **{task: info for m in awake for task, info in m.tasks.items()}}
-        weights = np.array([float(times[one.task].times) for one in everything])
-        for part, amount in ((new, share), (~new, 1 - share)):
-            if part.any():
-                weights[part] *= amount / weights[part].sum()
-        blocks = fit_blocks(
-            budget - self.spec.least_bytes * len(everything),
-            weights,
-            [len(one.scatter) for one in everything],
+        small = iter(
+            shrink_scatters(
+                everything,
+                budget - self.spec.least_bytes * len(everything),
+                share=max(self.config.kappa, n_new / max(1, n_new + self.age)),
+                new=np.array(new),
+                times=[times[one.task].times for one in everything],
+            )
         )
-        small = iter([_cut(one, q) for one, q in zip(everything, blocks, strict=True)])
         for memory in (self, *awake):
             memory.components = tuple(next(small) for _ in memory.components)
         return fits
-
-    def _merge_means(self, most: int) -> bool:
-        """Merge components of the same class, oldest first, until at most so many are left, if possible."""
-        kept: dict[int, Component] = dict(enumerate(self.components))
-        later: dict[int, deque[int]] = {}
-        for place, one in kept.items():
-            later.setdefault(one.label, deque()).append(place)
-        between = []
-        for place, one in enumerate(self.components):
-            if len(kept) <= most:
-                break
-            later[one.label].popleft()
-            if later[one.label]:
-                old, into = kept.pop(place), later[one.label][0]
-                between.append(old.between(kept[into]))
-                kept[into] = kept[into].merge(old, self.spec.code)
-        if between:
-            self._pool_scatter(gram(np.stack(between)), 0)
-        self.components = tuple(kept.values())
-        return len(kept) <= most
 
     # Forgetting and merging
 
@@ -508,32 +493,3 @@ def _surprise(scores: Doubles, y: NDArray[np.int64]) -> float:
     """Sum of −log p(right class)."""
     p = softmax(scores)[np.arange(len(y)), y]
     return float(-np.log(np.maximum(p, 1e-12)).sum())
-
-
-def _cut(one: Component, q: int) -> Component:
-    """The component with the leading block q × q of its scatter, in float32; itself if nothing changes."""
-    if len(one.scatter) == q and one.mean.dtype == one.scatter.dtype == np.float32:
-        return one
-    block = np.ascontiguousarray(one.scatter[:q, :q], dtype=np.float32)
-    return replace(one, mean=one.mean.astype(np.float32), scatter=block)
-
-
-def fit_blocks(budget: float, weights: Doubles, sizes: Sequence[int]) -> list[int]:
-    """Sizes q' of scatters that fit a budget: bytes by weight, but no component gets more than it has.
-
-    >>> fit_blocks(4 * (10 + 3), np.array([1.0, 1.0]), [4, 2])
-    [4, 2]
-    >>> fit_blocks(40, np.array([1.0, 3.0]), [10, 10])
-    [1, 3]
-    """
-    caps = np.array([triangle_bytes(q, 4) for q in sizes], dtype=np.float64)
-    given, left = np.zeros(len(caps)), max(0.0, budget)
-    for _ in range(len(caps)):  # each round fills some component or is the last
-        part = np.where(given < caps, weights, 0.0)
-        if left <= 0 or not part.any():
-            break
-        step = np.minimum(left * part / part.sum(), caps - given)
-        given, left = given + step, left - float(step.sum())
-    roots = (np.sqrt(1 + 2 * given + 1e-6) - 1) / 2  # 4 · q (q + 1) / 2 bytes
-    blocks: list[int] = np.minimum(np.floor(roots), sizes).astype(int).tolist()
-    return blocks

@@ -23,8 +23,8 @@ from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback, EpochDone, Event, SleepStarted
 from dgdmn.features import FrontEnd
+from dgdmn.memory.code import MixtureSpec, triangle_bytes
 from dgdmn.memory.code_buffer import CodeBuffer
-from dgdmn.memory.components import MixtureSpec, triangle_bytes
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import image_shape
 from dgdmn.networks.protocols import Role

@@ -1,0 +1,84 @@
+"""How components give up precision when the byte budget binds."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.memory.code import triangle_bytes
+from dgdmn.memory.components import Component
+from dgdmn.memory.gaussian import Doubles
+
+
+def shrink_scatters(
+    components: Sequence[Component],
+    budget: float,
+    *,
+    share: float,
+    new: NDArray[np.bool_],
+    times: Sequence[int],
+) -> list[Component]:
+    """The components with scatters of at most `budget` bytes: `share` of it for new ones, the rest for the past.
+
+    Both parts are split by how often a task was met. Means and scatters become float32.
+    """
+    weights = np.array(times, dtype=np.float64)
+    for part, amount in ((new, share), (~new, 1 - share)):
+        if part.any():
+            weights[part] *= amount / weights[part].sum()
+    blocks = fit_blocks(budget, weights, [len(one.scatter) for one in components])
+    return [_cut(one, q) for one, q in zip(components, blocks, strict=True)]
+
+
+def merge_means(
+    components: Sequence[Component], most: int, code: Doubles
+) -> tuple[tuple[Component, ...], list[Doubles]]:
+    """Merge components of the same class, oldest first, until at most so many are left, if possible.
+
+    Also returns what the pooled scatter gains: outer products of these vectors.
+    """
+    kept: dict[int, Component] = dict(enumerate(components))
+    later: dict[int, deque[int]] = {}
+    for place, one in kept.items():
+        later.setdefault(one.label, deque()).append(place)
+    between = []
+    for place, one in enumerate(components):
+        if len(kept) <= most:
+            break
+        later[one.label].popleft()
+        if later[one.label]:
+            old, into = kept.pop(place), later[one.label][0]
+            between.append(old.between(kept[into]))
+            kept[into] = kept[into].merge(old, code)
+    return tuple(kept.values()), between
+
+
+def fit_blocks(budget: float, weights: Doubles, sizes: Sequence[int]) -> list[int]:
+    """Sizes q' of scatters that fit a budget: bytes by weight, but no component gets more than it has.
+
+    >>> fit_blocks(4 * (10 + 3), np.array([1.0, 1.0]), [4, 2])
+    [4, 2]
+    >>> fit_blocks(40, np.array([1.0, 3.0]), [10, 10])
+    [1, 3]
+    """
+    caps = np.array([triangle_bytes(q, 4) for q in sizes], dtype=np.float64)
+    given, left = np.zeros(len(caps)), max(0.0, budget)
+    for _ in range(len(caps)):  # each round fills some component or is the last
+        part = np.where(given < caps, weights, 0.0)
+        if left <= 0 or not part.any():
+            break
+        step = np.minimum(left * part / part.sum(), caps - given)
+        given, left = given + step, left - float(step.sum())
+    roots = (np.sqrt(1 + 2 * given + 1e-6) - 1) / 2  # 4 · q (q + 1) / 2 bytes
+    blocks: list[int] = np.minimum(np.floor(roots), sizes).astype(int).tolist()
+    return blocks
+
+
+def _cut(one: Component, q: int) -> Component:
+    """The component with the leading block q × q of its scatter, in float32; itself if nothing changes."""
+    if len(one.scatter) == q and one.mean.dtype == one.scatter.dtype == np.float32:
+        return one
+    block = np.ascontiguousarray(one.scatter[:q, :q], dtype=np.float32)
+    return replace(one, mean=one.mean.astype(np.float32), scatter=block)

@@ -1,0 +1,116 @@
+"""What all mixture memories of a model have in common: sizes, the fixed code, and the settings that compete."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.config import Config
+from dgdmn.core.errors import UsageError
+from dgdmn.memory.gaussian import Doubles
+from dgdmn.memory.unknown import SKETCH_BYTES
+
+SHRINKAGES = (0.001, 0.01, 0.1, 0.3)
+"""λ: weight of the diagonal in the pooled covariance; held-out rows choose."""
+OWN_WEIGHTS = (0.0, 0.5, 1.0)
+"""g: weight of a component's own covariance; held-out rows choose."""
+SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
+DEFAULT_SETTING = (0.001, 0.5)
+"""λ and g unless tested rows clearly prefer another pair (validation rows of Digits, HAPT and CLINC150)."""
+FULL_CODE = 256
+"""Up to so many features the code is the features themselves."""
+TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
+"""Candidates for the divisor of scores that makes probabilities honest."""
+DECODED = 64
+"""Numbers of the code that dreams are decoded from."""
+
+
+@dataclass(frozen=True)
+class MixtureSpec:
+    """What mixture memories are made from: the number of features, and options."""
+
+    config: Config
+    d: int
+    """Features."""
+    n_inputs: int = 0
+    """Values of an input that dreams are decoded to; 0 where `invert` is given or inputs are too large."""
+    invert: Callable[[Doubles], NDArray[Any]] | None = None
+    """Inputs of features, where that is exact."""
+    input_bytes: int = 0
+    """Bytes that the front end keeps; they count."""
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.d,)
+
+    @property
+    def q(self) -> int:
+        """Numbers in the code."""
+        return self.d if self.d <= FULL_CODE else min(self.d, self.config.code_dim)
+
+    @property
+    def code(self) -> Doubles:
+        """U, shape (d, q): orthonormal, from `code_seed`; an order of the features if q = d."""
+        return make_code(self.d, self.q, self.config.code_seed)
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes of the pool: S, St and counts."""
+        counts = 8 * (2 * len(SETTINGS) + len(TEMPERATURES))
+        decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED + 2) if self.n_inputs else 0
+        sums = triangle_bytes(self.d, 8) + 16 * self.d
+        return sums + triangle_bytes(self.q, 8) + counts + decoder
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of a component without its scatter."""
+        return 4 * self.d + SKETCH_BYTES
+
+    def check(self) -> None:
+        """Refuse a budget that the pool alone exceeds."""
+        least = self.fixed_bytes + self.input_bytes + self.least_bytes
+        if least > self.config.memory_budget:
+            raise UsageError(
+                f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "
+                f"{least:,} bytes; raise it, or use fewer features"
+            )
+
+
+def settings_for(config: Config) -> list[tuple[float, float]]:
+    """SETTINGS with what the user has fixed; then some are equal."""
+    return [
+        (
+            config.shrinkage or shrinkage,
+            weight if config.own_covariance == -1 else config.own_covariance,
+        )
+        for shrinkage, weight in SETTINGS
+    ]
+
+
+@cache
+def make_code(d: int, q: int, seed: int) -> Doubles:
+    """An orthonormal (d, q) matrix that depends on the seed only."""
+    rng = np.random.default_rng([seed, 6])
+    if q == d:
+        return np.eye(d)[:, rng.permutation(d)]
+    found, _ = np.linalg.qr(rng.standard_normal((d, q)))
+    return found
+
+
+def encode(x: Doubles, code: Doubles) -> Doubles:
+    """The code of features, shape (n, q)."""
+    product: Doubles = x @ code
+    return product
+
+
+def code_covariance(covariance: Doubles, code: Doubles) -> Doubles:
+    """U' S₀ U, symmetric to the bit."""
+    product = code.T @ covariance @ code
+    return (product + product.T) / 2
+
+
+def triangle_bytes(q: int, itemsize: int) -> int:
+    return q * (q + 1) // 2 * itemsize
