@@ -206,8 +206,9 @@ def test_a_saved_memory_needs_the_same_front_end(tmp_path):
     model.save(tmp_path / "own")
     with pytest.raises(UsageError, match=r"its own features, .*use load"):
         load(tmp_path / "own")
-    with pytest.raises(DgdmnError, match="features 'own' differ"):
-        load(tmp_path / "own", features=lambda X: 3 * X + 1)
+    for other in (lambda X: 3 * X + 1, lambda X: 2.1 * X, lambda X: 0 * X):
+        with pytest.raises(DgdmnError, match="features 'own' differ"):
+            load(tmp_path / "own", features=other)
     again = load(tmp_path / "own", features=double)
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
 
