@@ -600,7 +600,7 @@ def test_models_that_do_not_fit_are_not_merged():
         (base, learned([("a", wide, y)]), "inputs of shape"),
         (base, learned([("a", X, y)], features="none"), "front end or its code_seed"),
         (learned([("a", wide, y)]), learned([("a", wide, y)], code_seed=1), "code_seed"),
-        (base, learned([("a", X, y)], code_dim=50), "code_dim is 192 in one model and 50"),
+        (base, learned([("a", X, y)], code_dim=50), "code_dim is 0 in one model and 50"),
         (base, learned([("a", X, y)], memory_budget=9_000_000), "memory_budget"),
         (base, learned([("a", X, y)], DGR), "cannot merge DGDMN with DGR"),
         (base, learned([("a", X, np.array(list("xyz"))[y])]), "labels"),

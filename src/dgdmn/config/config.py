@@ -136,8 +136,8 @@ class Config:
     """Generative memory: `vae` (appendix B), or `mixture`, exact sums in a fixed code (ours)."""
     memory_budget: int = option(8_000_000, low=1_000, high=10**12)
     """Mixture: bytes of everything kept, short-term memory included; old components shrink to fit (ours)."""
-    code_dim: int = option(192, low=1, high=100_000)
-    """Mixture: numbers in the code of a component's own covariance, for more than 256 features (ours)."""
+    code_dim: int = option(0, high=100_000)
+    """Mixture: numbers in the code of a component's own covariance; 0: all up to 256 features, else 192 (ours)."""
     own_covariance: float = option(-1.0, low=-1, high=1, symbol="g")
     """Mixture: g, weight of a component's own covariance; -1: chosen by held-out rows (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"

@@ -20,8 +20,8 @@ OWN_WEIGHTS = (0.0, 0.5, 1.0)
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
 DEFAULT_SETTING = (0.001, 0.5)
 """λ and g unless tested rows clearly prefer another pair (validation rows of Digits, HAPT and CLINC150)."""
-FULL_CODE = 256
-"""Up to so many features the code is the features themselves."""
+FULL_CODE, CODE = 256, 192
+"""Up to so many features the code is the features themselves; above, it has so many numbers."""
 TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
 """Candidates for the divisor of scores that makes probabilities honest."""
 DECODED = 64
@@ -49,7 +49,9 @@ class MixtureSpec:
     @property
     def q(self) -> int:
         """Numbers in the code."""
-        return self.d if self.d <= FULL_CODE else min(self.d, self.config.code_dim)
+        if self.config.code_dim:
+            return min(self.d, self.config.code_dim)
+        return self.d if self.d <= FULL_CODE else CODE
 
     @property
     def code(self) -> Doubles:
@@ -94,8 +96,8 @@ def settings_for(config: Config) -> list[tuple[float, float]]:
 def make_code(d: int, q: int, seed: int) -> Doubles:
     """An orthonormal (d, q) matrix that depends on the seed only."""
     rng = np.random.default_rng([seed, 6])
-    if q == d:
-        return np.eye(d)[:, rng.permutation(d)]
+    if d <= FULL_CODE:
+        return np.eye(d)[:, rng.permutation(d)[:q]]
     found, _ = np.linalg.qr(rng.standard_normal((d, q)))
     return found
 
