@@ -779,7 +779,7 @@ FORGED = [
     (("state", "features", "seed"), -1, "seed"),
     (("state", "features", "image_shape"), [7, 7], "image_shape"),
     (("state", "features", "fingerprint"), put((0, 0), 9.0), "differ"),
-    (("config", "code_dim"), 0, "code_dim"),
+    (("config", "code_dim"), -1, "code_dim"),
     (("config", "memory_budget"), 1_000, "memory_budget"),
     (("config", "generator"), "vae", ""),
     (("config", "shrinkage"), 7.0, "shrinkage"),
