@@ -32,9 +32,8 @@ from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
 from dgdmn.storage.checks import MAX_COUNT
 
-CLEAR, MIN_GAIN = 1.0, 5
-"""A pair is clearly better if it gains so many deviations of the rows on which it differs, and so many rows.
-HAPT then keeps the default in six folds of users, and CLINC150 takes λ .3, g 1 in four orders (validation rows)."""
+CLEAR = 1.5
+"""A pair is clearly better if it gains so many deviations of the number of rows on which it differs."""
 TRUST = 0.6
 """α of many rows: share of its own scatter in a component's covariance."""
 HELD_OUT = 8
@@ -262,7 +261,7 @@ class Pool:
         """λ and g: fixed by the user, else the default unless another pair is clearly better on tested rows."""
         gained, lost = self.votes
         net = gained - lost
-        net = np.where((net >= MIN_GAIN) & (net >= CLEAR * np.sqrt(gained + lost)), net, 0)
+        net = np.where(net >= CLEAR * np.sqrt(gained + lost), net, 0)
         best = int(net.argmax()) if net.max() > 0 else SETTINGS.index(DEFAULT_SETTING)
         return settings_for(config)[best]
 
