@@ -106,7 +106,7 @@ WRONG = [
 
 WRONG_FOR_A_MIXTURE = [
     {"memory_budget": 10},
-    {"code_dim": 0},
+    {"code_dim": -1},
     {"own_covariance": 2},
     {"shrinkage": -1},
     {"features": "sift"},
