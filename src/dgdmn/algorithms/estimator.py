@@ -312,6 +312,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             _check_labels(y)
         if X.size == 0:
             raise UsageError(f"X has shape {X.shape}; it must contain values")
+        X = np.ascontiguousarray(X)  # a data frame is not, and sums would differ in the last bit
         if X.ndim > 4:
             raise UsageError(f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, c)")
         if X.dtype.kind == "f" and (odd := np.isinf(X)).any():
