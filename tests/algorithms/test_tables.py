@@ -178,6 +178,12 @@ def test_numbers_keep_their_type_and_learn_from_frames_and_arrays_alike():
     assert float(network.fitted_.inputs.high) == 1, "bytes mean value / 255"
 
 
+def test_a_column_of_names_is_warned_about():
+    frame, y = people(100, 0)
+    with pytest.warns(UserWarning, match="'id' has 100 different texts in 100 rows; leave it out"):
+        DGDMN().fit(frame.assign(id=[f"x{n}" for n in range(100)]), y)
+
+
 def test_fit_forgets_the_columns():
     frame, y = people(100, 0)
     model = DGDMN().fit(frame, y)
