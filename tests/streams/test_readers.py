@@ -187,7 +187,10 @@ def test_images_of_several_sizes_are_resized(tmp_path):
     with pytest.warns(UserWarning, match=r"4 of 4 images are resized to 5 x 4 pixels$"):
         found = read_arrays(tmp_path)
     assert found.X[3, 0, 0].tolist() == [5, 5, 5]
-    assert read_arrays(tmp_path, shape=(2, 3, 3)).X.shape == (4, 2, 3, 3), "as a memory has them"
+    with pytest.warns(UserWarning, match=r"4 of 4 images are resized to 3 x 2 pixels$"):
+        assert read_arrays(tmp_path, shape=(2, 3, 3)).X.shape == (4, 2, 3, 3), (
+            "as a memory has them"
+        )
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def restore_model(
     if columns is None:  # saved before columns had kinds
         columns = dict.fromkeys(typed(about, "feature_names", list), "number")
     if columns:
-        model.columns_ = Columns.restore(columns, math.prod(fitted.shape))
+        model.columns_ = Columns.restore(columns, fitted.shape[0] if len(fitted.shape) == 1 else 0)
         model.n_features_in_ = len(model.columns_.names)
         model.feature_names_in_ = np.array(model.columns_.names, dtype=object)
     return model._commit(fitted)

@@ -478,8 +478,10 @@ def _cells(column: Any, pa: Any) -> NDArray[Any]:
 
 
 def _label_texts(path: Path, name: str, part: str, values: Sequence[Any]) -> list[str]:
-    """Labels as a csv file has them: whole numbers without a point, dates in ISO format."""
-    texts = []
+    """Labels as a csv file has them: whole numbers without a point, dates in ISO format, midnight left out."""
+    texts, times = [], [value for value in values if isinstance(value, datetime.datetime)]
+    if all(value.time() == datetime.time() for value in times):
+        values = [v.date() if isinstance(v, datetime.datetime) else v for v in values]
     for row, value in enumerate(values, start=1):
         if value is None or value != value or (isinstance(value, str) and is_missing(value)):
             where = f"row {row}, column {name!r}"
