@@ -50,6 +50,8 @@ def test_a_memory_remembers_its_columns(plant, call, refuse):
         "load": "number",
         "mode": "category",
     }
+    facts = call("inspect", "m")[0]
+    assert "columns: temp number, load number, mode category\nlabel column: state\n" in facts
     sensors(plant / "new.csv", list(STATES), columns=("mode", "load", "temp"))
     out, err = call("predict", "m", "new.csv")
     rows = [*csv.DictReader(io.StringIO(out))]

@@ -458,6 +458,8 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
         "tasks": tasks,
         "bytes": {"memory": info.memory_bytes, "exemplars": info.exemplar_bytes, "disk": disk},
     }
+    if hasattr(model, "columns_"):
+        facts |= {"columns": model.columns_.state(), "label column": notes["label"]}
     mixtures = _mixtures(model)
     if info.generative:
         facts |= {"age": info.age, "n_max": info.config.n_max, "kappa": info.config.kappa}
