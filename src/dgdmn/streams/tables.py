@@ -140,7 +140,7 @@ def read_csv(path: Path, wanted: Wanted) -> TableFile:
     found = {i: column.values() for i, column in columns.items()}
     dates = [names[i] for i in places.features if found[i].dtype.kind == "M"]
     kept = [i for i in places.features if found[i].dtype.kind != "M"]
-    return _finish(path, names, places, found, kept, dates, 2)
+    return _finish(path, names, places, found, kept, dates, 2, wanted.text)
 
 
 def _finish(
@@ -151,6 +151,7 @@ def _finish(
     kept: Sequence[int],
     dates: Sequence[str],
     first: int,
+    text: Collection[str],
 ) -> TableFile:
     if not kept:
         raise DataError(f"{path} has no feature columns besides {join_names(names)}")
@@ -164,7 +165,7 @@ def _finish(
     order = None if places.order is None else found[places.order]
     if order is not None:
         order = _to_order(path, names[places.order or 0], order, first)
-    width = Columns.fit(table).width
+    width = Columns.fit(table, text).width
     check_size(path, 8 * width * len(table))
     y, task = (None if i is None else found[i] for i in (places.label, places.task))
     return TableFile(table, y, task, order, None if y is None else names[places.label or 0])
@@ -440,7 +441,7 @@ def read_parquet(path: Path, wanted: Wanted) -> TableFile:
             dates.append(name)
         elif i in places.features:
             kept.append(i)
-    return _finish(path, schema.names, places, found, kept, dates, 1)
+    return _finish(path, schema.names, places, found, kept, dates, 1, wanted.text)
 
 
 def _arrow_values(path: Path, name: str, column: Any, pa: Any) -> NDArray[Any]:
