@@ -38,7 +38,7 @@ class Ridge(ClosedFormClassifier):
     shrinkage: float | None = None
     ridge_units: int | None = None
 
-    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+    def _new_inputs(self, X: NDArray[Any], config: Config, weight: Doubles | None = None) -> Inputs:
         features = self.features if callable(self.features) else config.features
         if features == "auto":
             shape = X.shape[1:] if self.image_shape is None else tuple(self.image_shape)
@@ -68,9 +68,9 @@ class RidgeMemory:
 
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
         if self.scale is None:
-            self.scale = Scale.fit(np.asarray(new.x, np.float64), self.units.seed)
+            self.scale = Scale.fit(np.asarray(new.x, np.float64), self.units.seed, new.weight)
         self.sums = copy.copy(self.sums)
-        self.sums.learn(task, Batch(self._hidden(new.x), new.y), ctx)
+        self.sums.learn(task, Batch(self._hidden(new.x), new.y, weight=new.weight), ctx)
 
     def sleep(self, ctx: Context) -> None:
         """Do nothing: there is no short-term memory."""
@@ -103,8 +103,13 @@ class RidgeSums:
     def empty(cls, k: int, d: int) -> Self:
         return cls(np.zeros((d, d)), np.zeros((d, k)), np.zeros(k))
 
-    def add(self, x: Doubles, y: NDArray[np.int64]) -> Self:
+    def add(self, x: Doubles, y: NDArray[np.int64], weight: Doubles | None) -> Self:
         members = np.eye(len(self.counts))[y]
+        if weight is not None:
+            root = np.sqrt(weight)[:, None]
+            counts = self.counts + weight @ members
+            x, members = root * x, root * members
+            return type(self)(self.gram + gram(x), self.targets + x.T @ members, counts)
         return type(self)(
             self.gram + gram(x), self.targets + x.T @ members, self.counts + members.sum(axis=0)
         )

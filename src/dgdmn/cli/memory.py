@@ -147,7 +147,7 @@ def forget(args: Namespace) -> None:
                 notes["tasks"][task] = [times, rows]
                 if not times:
                     del notes["tasks"][task]
-    gone = count_noun(before - sum(one.n for one in _components(model)), "row")
+    gone = count_noun(round(before - sum(one.n for one in _components(model))), "row")
     kept = count_noun(len(model.classes_), "class", "classes")
     show(f"{args.memory}: forgot what it learned from {gone}; {kept} left")
 
@@ -516,12 +516,12 @@ def _components(model: ContinualClassifier) -> list[Component]:
 def _task_counts(model: ContinualClassifier) -> dict[str, tuple[int, int]]:
     """How often each task of a mixture memory was met, and its rows; empty for other memories."""
     times: Counter[str] = Counter()
-    rows: Counter[str] = Counter()
+    rows: dict[str, float] = {}
     for memory in _mixtures(model):
         times.update({task: info.times for task, info in memory.tasks.items()})
         for one in memory.components:
-            rows[one.task] += one.n
-    return {task: (times[task], rows[task]) for task in times}
+            rows[one.task] = rows.get(one.task, 0) + one.n
+    return {task: (times[task], round(rows.get(task, 0))) for task in times}
 
 
 def _find(args: Namespace, what: str, text: str, known: Sequence[Any]) -> Any:

@@ -18,7 +18,7 @@ from dgdmn.core.errors import UsageError, suggestion
 
 CLOSED_FORM_OPTIONS = ("features", "code_seed", "shrinkage", "ridge_units")
 """Options of closed-form methods."""
-MIXTURE_OPTIONS = ("generator", "memory_budget", "code_dim", "own_covariance")
+MIXTURE_OPTIONS = ("generator", "memory_budget", "code_dim", "own_covariance", "priors")
 """Options that choose the mixture memory, and its own."""
 USED_BY_MIXTURE = ("n_stm", "kappa", "n_classes", "features", "code_seed", "shrinkage")
 """Other options that the mixture memory uses."""
