@@ -37,7 +37,6 @@ from dgdmn.storage import State, bytes_in
 from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
 
 
-
 class Prepared(NamedTuple):
     """Inputs that `prepare` has translated already; every method that takes X takes them too."""
 
