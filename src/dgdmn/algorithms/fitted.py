@@ -41,7 +41,9 @@ def check_new_names(what: str, known: Iterable[Any], names: Mapping[Any, Any]) -
     for old, new in names.items():
         if old not in known:
             shown = join_names(map(repr, known))
-            raise UsageError(f"no {what} {old!r}{suggestion(str(old), known)}; there are {shown}")
+            raise UsageError(
+                f"no {what} {old!r}{suggestion(str(old), map(str, known))}; there are {shown}"
+            )
         is_name = isinstance(new, str) or (what == "label" and isinstance(new, int | float))
         if not is_name or new == "":
             raise UsageError(
