@@ -229,6 +229,17 @@ def test_wrong_priors_are_refused():
             merge(models[0], other)
 
 
+@pytest.mark.parametrize("given", [{"value_range": (0, 1)}, {"device": "cuda"}])
+def test_arguments_without_effect_are_named(given):
+    X, y = blobs(d=70)
+    model = DGDMN(**given)
+    with pytest.warns(UserWarning, match=f"{next(iter(given))} has no effect") as caught:
+        model.fit(X, y)
+    assert caught[0].filename == __file__
+    assert len(caught) == 1
+    model.partial_fit(X, y)  # once is enough
+
+
 # Names
 
 

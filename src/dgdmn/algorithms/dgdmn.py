@@ -113,7 +113,7 @@ class DGDMN(DualClassifier):
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> memory = DGDMN(random_state=0, value_range=(-8, 8))
+    >>> memory = DGDMN(random_state=0)
     >>> for label in (0, 1):  # two tasks of one class each; the second fills the short-term memory
     ...     X = rng.normal([4 * label, -4 * label], 1, size=(80, 2))
     ...     memory = memory.partial_fit(X, np.full(80, label), task=str(label))

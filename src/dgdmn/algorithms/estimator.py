@@ -335,7 +335,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             source = "value_range" if fitted.inputs.given else "the range of the first task"
             warnings.warn(
                 f"values outside {source} are clipped; give value_range=(low, high) of all values to come",
-                stacklevel=4,
+                stacklevel=5,
             )
         return fitted.inputs.apply(X)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -302,6 +303,11 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         weight: NDArray[np.float64] | None = None,
     ) -> FittedState:
         fitted = super()._begin(X, y, classes, weight)
+        given = {"value_range": self.value_range is not None, "device": self.device != "cpu"}
+        for name in given if isinstance(fitted.inputs, FrontEnd) else ():
+            if given[name]:
+                advice = "leave it out, or use preset 'deep'"
+                warnings.warn(f"{name} has no effect on the mixture memory; {advice}", stacklevel=4)
         if self.priors not in (None, "uniform") and not isinstance(fitted.inputs, FrontEnd):
             raise UsageError("priors are for the mixture memory (preset 'best'); leave them out")
         if isinstance(self.priors, Mapping):
