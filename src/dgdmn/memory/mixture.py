@@ -99,6 +99,10 @@ class MixtureMemory:
             x, y = x[tested], y[tested]
         self._add(x, y, task, weight)
         self.pool = self.pool.refresh(self.spec.code)
+        if self.pool.frozen is not None:  # a prediction between two small batches has less to do
+            for one in self.components[-len(np.unique(new.y)) :]:
+                if len(one.scatter):
+                    own_factor(one, self.pool.frozen, self.spec.code)
 
     def _add(
         self, x: Doubles, y: NDArray[np.int64], task: str, weight: Doubles | None = None
