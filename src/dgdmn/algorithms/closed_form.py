@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from dgdmn.algorithms.estimator import WeightedClassifier
+from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.fitted import Inputs
 from dgdmn.config import Config, default_threads
 from dgdmn.core.batch import Batch
@@ -43,7 +43,7 @@ class FeatureSpec:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ClosedFormClassifier(WeightedClassifier):
+class ClosedFormClassifier(ContinualClassifier):
     """A classifier of exact sums. Its memory sees features in float64; no network, no epochs, no randomness."""
 
     features: str | Own | None = None

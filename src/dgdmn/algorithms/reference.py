@@ -91,8 +91,6 @@ class _Wrapped:
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
         if self.scale is not None and not hasattr(self.model, "partial_fit"):
             raise UsageError("this method learns all rows at once; use fit, or run with --together")
-        if new.weight is not None:
-            raise UsageError("references take no sample_weight; dgdmn, ncm, slda and ridge do")
         self.scale = self.scale or Scale.fit(np.asarray(new.x, np.float64), self.seed)
         model, x = copy.deepcopy(self.model), self.scale.apply(new.x).astype(np.float32)
         if hasattr(model, "partial_fit"):

@@ -13,6 +13,7 @@ from dgdmn.algorithms.closed_form import (
     SumsMemory,
     load_array,
 )
+from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Inputs, Memory
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
@@ -29,7 +30,7 @@ PENALTIES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class Ridge(ClosedFormClassifier):
+class Ridge(WeightedClassifier, ClosedFormClassifier):
     """Least squares on `ridge_units` random ReLU units of the features; equal to the joint solution.
 
     The units have the scale of the first call. A small table gets no `relu` front end: the units are one.
