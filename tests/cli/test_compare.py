@@ -167,13 +167,20 @@ def test_the_table_has_the_numbers_of_the_runs(tmp_path, call, in_process, monke
         values = {key: [one[key] for one in seeds] for key in seeds[0]}
         assert shown[name] == [
             format_mean_sem(values["acc"]),
+            format_mean_sem(values["macro_accuracy"]),
             "–" if one_row else format_mean_sem(values["bwt"]),
             format_seconds(fmean(values["train_cpu_seconds"])),
             format_seconds(fmean(values["evaluate_cpu_seconds"])),
             format_bytes(fmean(values["memory_bytes"])),
             "2",
         ]
-        keys = ["acc", "row_accuracy", "train_cpu_seconds", "evaluate_cpu_seconds"]
+        keys = [
+            "acc",
+            "row_accuracy",
+            "macro_accuracy",
+            "train_cpu_seconds",
+            "evaluate_cpu_seconds",
+        ]
         for key in (*keys, *([] if one_row else ["bwt"])):
             assert float(row[key]) == pytest.approx(fmean(values[key]))
             assert float(row[f"{key}_se"]) == pytest.approx(stdev(values[key]) / 2**0.5)
@@ -182,7 +189,7 @@ def test_the_table_has_the_numbers_of_the_runs(tmp_path, call, in_process, monke
     assert [row["stores_rows"] for row in table] == ["0", "1", "1"]
     assert [row["ceiling"] for row in table] == ["0", "0", "1"]
     markdown = (tmp_path / "runs" / "compare.md").read_text().splitlines()
-    assert markdown[0].startswith("| stream | method | accuracy | BWT | train CPU s |")
+    assert markdown[0].startswith("| stream | method | accuracy | macro | BWT | train CPU s |")
     assert f"**{format_bytes(float(table[0]['memory_bytes']))}**" in markdown[2]
     assert not any("**" in line for line in markdown if "†" in line or "‡" in line)
     # Finished runs are used, whatever their directories are called.
