@@ -374,7 +374,7 @@ def test_a_mixture_of_a_table(grove, call, refuse, monkeypatch):
     facts = json.loads(call("inspect", "grove", "--json")[0])
     assert sum(facts["parts"].values()) == facts["bytes"]["memory"]
     assert set(facts["chosen"]) == {"shrinkage (λ)", "own covariance (g)", "temperature"}
-    assert facts["front end"] == {"features": "relu", "numbers": 1000, "code": 256}
+    assert facts["front end"] == {"features": "relu", "numbers": 1000, "code": 192}
     assert [(one["task"], one["label"], one["rows"]) for one in facts["components"]] == [
         ("first", "ash", 50),
         ("first", "beech", 50),
@@ -385,7 +385,7 @@ def test_a_mixture_of_a_table(grove, call, refuse, monkeypatch):
     assert facts["tasks"]["task 1"]["rows"] == 9
     assert "n_max" not in facts
     text = call("inspect", "grove")[0]
-    assert "component elm of task 1: rows 9, code 256, in short-term\n" in text
+    assert "component elm of task 1: rows 9, code 192, in short-term\n" in text
     assert "close to their rows: elm in task 1\n" in text
 
     out, _ = call("learn", "grove", "all.npz")  # each class joins its task
