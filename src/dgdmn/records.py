@@ -57,12 +57,15 @@ def run_key(config: Mapping[str, Any]) -> str:
     """The hash of everything that decides a run's numbers, from its configuration as plain JSON values.
 
     The preset's name is not part of it. Options that the algorithm does not use are left out, and so are
-    `arguments` if there are none: runs from before they existed keep their keys.
+    `arguments` if there are none and `priors` if they are uniform: runs from before they existed keep their
+    keys.
     """
     info = algorithm_info(config["algorithm"])
     names = ("stream", "algorithm", "seed", "evaluate_on", "revise", "together")
     options = config["options"]
     used = {name: value for name, value in options.items() if not info.unused(name, options)}
+    if used.get("priors") == "uniform":
+        del used["priors"]
     arguments = {"arguments": given} if (given := config.get("arguments")) else {}
     return key_of({**{name: config[name] for name in names}, "options": used, **arguments})
 

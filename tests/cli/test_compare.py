@@ -167,13 +167,20 @@ def test_the_table_has_the_numbers_of_the_runs(tmp_path, call, in_process, monke
         values = {key: [one[key] for one in seeds] for key in seeds[0]}
         assert shown[name] == [
             format_mean_sem(values["acc"]),
+            format_mean_sem(values["macro_accuracy"]),
             "–" if one_row else format_mean_sem(values["bwt"]),
             format_seconds(fmean(values["train_cpu_seconds"])),
             format_seconds(fmean(values["evaluate_cpu_seconds"])),
             format_bytes(fmean(values["memory_bytes"])),
             "2",
         ]
-        keys = ["acc", "row_accuracy", "train_cpu_seconds", "evaluate_cpu_seconds"]
+        keys = [
+            "acc",
+            "row_accuracy",
+            "macro_accuracy",
+            "train_cpu_seconds",
+            "evaluate_cpu_seconds",
+        ]
         for key in (*keys, *([] if one_row else ["bwt"])):
             assert float(row[key]) == pytest.approx(fmean(values[key]))
             assert float(row[f"{key}_se"]) == pytest.approx(stdev(values[key]) / 2**0.5)
@@ -182,7 +189,7 @@ def test_the_table_has_the_numbers_of_the_runs(tmp_path, call, in_process, monke
     assert [row["stores_rows"] for row in table] == ["0", "1", "1"]
     assert [row["ceiling"] for row in table] == ["0", "0", "1"]
     markdown = (tmp_path / "runs" / "compare.md").read_text().splitlines()
-    assert markdown[0].startswith("| stream | method | accuracy | BWT | train CPU s |")
+    assert markdown[0].startswith("| stream | method | accuracy | macro | BWT | train CPU s |")
     assert f"**{format_bytes(float(table[0]['memory_bytes']))}**" in markdown[2]
     assert not any("**" in line for line in markdown if "†" in line or "‡" in line)
     # Finished runs are used, whatever their directories are called.
@@ -235,10 +242,10 @@ def test_special_characters_are_escaped_in_every_format():
     assert row == (
         r"own\_stream & a\_b \& 50\% \{x\} \#1 \$y\$ \textasciitilde{} \textasciicircum{} "
         r"\textbackslash{}end\{tabular\} $|$ *c* $<$b$>$ & \textbf{.500 $\pm$ .000} & "
-        r"\textbf{$-$.250 $\pm$ .000} & -- & -- & -- & 2 \\"
+        r"-- & \textbf{$-$.250 $\pm$ .000} & -- & -- & -- & 2 \\"
     )
     row = next(line for line in cli.to_markdown(table).splitlines() if "50%" in line)
-    assert len(re.findall(r"(?<!\\)\|", row)) == 9, "eight cells"
+    assert len(re.findall(r"(?<!\\)\|", row)) == 10, "nine cells"
     assert r"\*c\* \<b>" in row
     (row,) = csv.DictReader(cli.to_csv(table).splitlines())
     assert (row["method"], row["acc"], row["train_cpu_seconds"]) == (nasty, "0.5", "")

@@ -36,7 +36,9 @@ class NetworkClassifier(ContinualClassifier):
     other range is that of the first task."""
     device: str = "cpu"
 
-    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+    def _new_inputs(
+        self, X: NDArray[Any], config: Config, weight: NDArray[Any] | None = None
+    ) -> Inputs:
         return Scaling.fit(X, self.value_range)
 
     def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:

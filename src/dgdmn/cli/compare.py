@@ -118,8 +118,9 @@ def _notes(table: Comparison) -> list[str]:
     groups = [group for one in table.values() for group in one]
     runs = [run for group in groups for run in group.runs]
     notes = [
-        "accuracy: mean over tasks after the last one, ± standard error over seeds; CPU seconds: mean "
-        "over seeds, evaluation tests all tasks after each one; bold: best without stored rows"
+        "accuracy: mean over tasks after the last one, ± standard error over seeds; macro: mean over "
+        "classes; CPU seconds: mean over seeds, evaluation tests all tasks after each one; bold: best "
+        "without stored rows"
     ]
     if any(group.stores_rows and not group.is_ceiling for group in groups):
         notes.append(f"{ROWS_MARK} keeps training rows")

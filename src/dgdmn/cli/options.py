@@ -30,6 +30,9 @@ _NUMBERS = {int: "a whole number", float: "a number", tuple: "whole numbers with
 _ARGUMENT = re.compile(r"(~?)(--[a-z-]+|[A-Z]+)(?: ([^\s=]+)(?:=(\S+))?)?  +(.+)")
 
 
+_NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)
+
+
 class Verb(NamedTuple):
     """A verb of the command line; verbs.toml says what the values mean."""
 
@@ -69,6 +72,7 @@ def parse(program: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
     about = f"{verb.summary[0].upper()}{verb.summary[1:]}. {verb.notes}"
     off: dict[str, Any] = dict.fromkeys(("add_help", "allow_abbrev", "exit_on_error"), False)
     parser = _Parser(program, description=about, **off)
+    parser._negative_number_matcher = _NEGATIVE  # argparse takes -1e3 for an option
     usage, group = [parser.prog], parser.add_argument_group("options")
     group.add_argument("-h", "--help", action="help", help="show the options that matter most")
     group.add_argument("--help-all", action="help", help="show every option")
@@ -106,8 +110,9 @@ def _argument_settings(kind: str, default: str, about: str) -> dict[str, Any]:
     settings: dict[str, Any] = {"type": convert, "metavar": base.removesuffix(">0")}
     settings["help"] = f"{about} [{default}]" if default not in ("", "0") else about
     settings["default"] = default or None  # argparse converts it
-    if base == "LOW,HIGH":
-        settings |= {"type": float, "nargs": 2, "metavar": ("LOW", "HIGH")}
+    if "," in base:
+        settings |= {"nargs": 2, "metavar": tuple(base.split(","))}
+        settings |= {"type": float} if base == "LOW,HIGH" else {"action": "append"}
     if kind != base:
         settings |= {"nargs": kind[-1], "default": [convert(default)] if default else []}
     return settings
@@ -117,6 +122,11 @@ def _convert(kind: str, text: str) -> Any:
     if "|" in kind and text not in (choices := kind.split("|")):
         hint, allowed = suggestion(text, choices), " or ".join(choices)
         raise argparse.ArgumentTypeError(f"is {text}{hint}; it must be {allowed}")
+    if kind == "SHARE":
+        with suppress(ValueError):
+            if 0 <= (share := float(text)) < 1:
+                return share
+        raise argparse.ArgumentTypeError(f"is {text}; it must be a number in [0, 1)")
     if kind not in ("N", "N>0"):
         return text
     least = int(kind == "N>0")

@@ -100,6 +100,9 @@ class JointlyScored(Protocol):
     def log_density(self, x: Array, others: Sequence[Any]) -> Array:
         """The log density of each sample by the components of all these memories."""
 
+    def rename_components(self, names: Mapping[str, str]) -> None:
+        """Give tasks new names wherever `tasks` does not have them."""
+
     def newest_task(self, label: int) -> str | None:
         """The task of the newest component of a class."""
 

@@ -106,6 +106,7 @@ def _mean_seconds(values: Sequence[float]) -> str:
 
 COLUMNS = (
     Column("acc", "accuracy", "highest", format_mean_sem),
+    Column("macro_accuracy", "macro", "highest", format_mean_sem),
     Column("bwt", "BWT", "highest", format_mean_sem),
     Column("train_cpu_seconds", "train CPU s", "lowest", _mean_seconds),
     Column("evaluate_cpu_seconds", "eval CPU s", "lowest", _mean_seconds),

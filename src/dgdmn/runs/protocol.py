@@ -82,6 +82,7 @@ class RunTasks:
         self.order = names[-1:] if spec.together else names
         """The task learned at each step; the last one's name if all are learned as one."""
         self.tests: dict[str, Rows] = {}  # the rows to test on, by task
+        self.right: dict[str, NDArray[np.bool_]] = {}  # which of them were right in the last test
         self._labels: dict[int, NDArray[Any]] = {}
         self._cache: dict[int, tuple[Rows, bool]] = {}  # rows, and whether gray values are bytes
 
@@ -151,7 +152,7 @@ def learn_stream(
     A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
     """
     test = evaluate_common if tasks.common_test else evaluate
-    tests = PreparedTests(model, tasks.tests)
+    tests = PreparedTests(model, tasks.tests, tasks.right)
     for step, name in enumerate(tasks.order[start:], start=start + 1):
         rows = tasks.train_rows(step)
         yield TaskBegan(step, name, len(rows))
@@ -165,6 +166,8 @@ def learn_stream(
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
         yield test(model, len(tasks.order), tasks.order[-1], tests)
+    if not tasks.right:  # it was interrupted after the last test
+        test(model, len(tasks.order), tasks.order[-1], tests)
 
 
 def evaluate(model: ContinualClassifier, step: int, task: str, tests: "PreparedTests") -> Evaluated:
@@ -197,8 +200,13 @@ def evaluate_common(
 class PreparedTests:
     """Test rows by task, translated for a model once: its front end does not change after the first call."""
 
-    def __init__(self, model: ContinualClassifier, rows: Mapping[str, Rows]) -> None:
-        self.model, self.rows = model, rows
+    def __init__(
+        self,
+        model: ContinualClassifier,
+        rows: Mapping[str, Rows],
+        right: dict[str, NDArray[np.bool_]],
+    ) -> None:
+        self.model, self.rows, self.right = model, rows, right
         self._prepared: dict[str, Any] = {}
         self._bytes = 0
 
@@ -210,7 +218,8 @@ class PreparedTests:
             self._bytes += X.inputs.nbytes
             if self._bytes <= CACHE_BYTES:
                 self._prepared[name] = X
-        return float(np.mean(predict(X) == self.rows[name].y))
+        self.right[name] = predict(X) == self.rows[name].y
+        return float(np.mean(self.right[name]))
 
 
 def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:

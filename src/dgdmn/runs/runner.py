@@ -288,9 +288,14 @@ class _Run:
         record = RunRecord.read(self.writer.directory)
         ltm = record.accuracy_ltm
         sizes = [len(rows) for rows in self.tasks.tests.values()]
+        right = np.concatenate(list(self.tasks.right.values()))
+        labels = [label for name in self.tasks.right for label in self.tasks.tests[name].y.tolist()]
+        by_class = metrics.count_right(right, map(str, labels))
         return {
             "acc": metrics.acc(record.accuracy),
             "row_accuracy": float(np.average(record.accuracy[-1], weights=sizes)),
+            "macro_accuracy": metrics.macro_accuracy(by_class),
+            "by_class": by_class,
             "bwt": metrics.bwt(record.accuracy, record.columns),
             "acc_ltm": None if ltm is None else metrics.acc(ltm),
             "seconds": self.writer.seconds,
