@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from dgdmn.cli.options import _ARGUMENT, FIELDS, VERBS
+from dgdmn.cli.options import _ARGUMENT, VERBS
+from dgdmn.config.entries import FIELDS
 
 HEAVY = {
     "torch",

@@ -15,8 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from dgdmn.cli import compare as cli
-from dgdmn.cli.options import VERBS, parse, parse_entry
+from dgdmn.cli.options import VERBS, parse
 from dgdmn.cli.run import make_specs
+from dgdmn.config.entries import parse_entry
 from dgdmn.core.errors import UsageError
 from dgdmn.core.text import format_bytes, format_mean_sem
 from dgdmn.records import find_runs

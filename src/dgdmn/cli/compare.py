@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dgdmn.cli.options import parse_entry
 from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.cli.run import check_out, execute_all, exit_code, specs_of, stream_with_data
+from dgdmn.config.entries import parse_entry
 from dgdmn.config.registry import stream_info
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import os_errors, write_atomic

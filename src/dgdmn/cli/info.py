@@ -11,10 +11,11 @@ from typing import Any
 from rich.console import Console
 
 from dgdmn import __version__, streams
-from dgdmn.cli.options import DATASETS, split_algorithm
+from dgdmn.cli.options import DATASETS
 from dgdmn.cli.output import check_target, show
 from dgdmn.cli.progress import fetch_with_bars, make_table
 from dgdmn.config import PAPER, Config, override, resolve
+from dgdmn.config.entries import split_algorithm
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.core.text import count_noun, format_bytes, join_names

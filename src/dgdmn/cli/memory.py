@@ -24,9 +24,10 @@ from PIL import Image
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import algorithm_name, load_with_notes, save
-from dgdmn.cli.options import check_applicable, flag, split_algorithm
+from dgdmn.cli.options import check_applicable
 from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.config import override, resolve, to_dict
+from dgdmn.config.entries import flag, split_algorithm
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError, suggestion
 from dgdmn.core.events import Event, Replayed, SleepEnded

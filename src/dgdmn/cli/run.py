@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgdmn.cli.options import Entry, parse_entry
 from dgdmn.cli.output import show
 from dgdmn.cli.progress import fetch_with_bars, print_result, print_results, show_progress
 from dgdmn.config import PAPER, field_docs, override, resolve, sources_of, to_dict
+from dgdmn.config.entries import Entry, parse_entry
 from dgdmn.config.registry import algorithm_info, stream_info
 from dgdmn.core.errors import DataError, UsageError
 from dgdmn.core.text import format_entry

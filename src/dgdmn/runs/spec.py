@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from dgdmn.config import PAPER, Config, resolve, to_dict
+from dgdmn.config.entries import SET_BY_RUN
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.records import CONFIG, RunRecord, check_file_name, find_runs, run_key
 from dgdmn.streams import stream_options
 
-SET_BY_RUN = ("preset", "random_state", "device", "threads", "callback")
-"""Arguments of an estimator's constructor that the run itself decides."""
 _MAX_CHANGES = 160  # characters of options in a run's name; a file name has at most 255 bytes
 
 
