@@ -86,6 +86,11 @@ class Run:
         self.arguments = _mapping(config.get("arguments"))
         self.changes = _mapping(config.get("changes")) | self.arguments
         self.options = _mapping(config.get("options"))
+        # How rows of own data become tasks. A page does not say where the files are, only their names.
+        data = _mapping(config.get("data"))
+        self.data = {
+            k: Path(str(v)).name if k in ("path", "test") else v for k, v in data.items() if v
+        }
         self.classes = tuple(map(str, _list(config.get("classes"))))
         self.tasks = tuple(config["tasks"])  # the columns of the matrices
         self.accuracy, self.accuracy_ltm = record.accuracy, record.accuracy_ltm

@@ -150,6 +150,8 @@ def setting(run: Run) -> tuple[str, ...]:
     """How a run was made, in words: preset, changed options, repeated tasks, evaluation."""
     changes = sorted(changed_options(run).items())
     parts = [f"preset {run.preset}", *(f"{k} {format_option(value)}" for k, value in changes)]
+    columns = {k: value for k, value in run.data.items() if k not in ("path", "digest")}
+    parts += [f"{k.replace('_', ' ')} {format_option(value)}" for k, value in columns.items()]
     parts += [f"tasks {join_names(run.revise)} revised"] if run.revise else []
     parts += ["all tasks together"] if run.together else []
     parts += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
@@ -162,7 +164,7 @@ def changed_options(run: Run) -> dict[str, Any]:
     So runs under one preset name with different options are not taken for seeds of each other.
     """
     try:
-        preset = to_dict(resolve(run.preset, run.stream))
+        preset = to_dict(resolve(run.preset, None if run.data else run.stream))
     except UsageError:  # a stream or a preset of another package
         return run.changes
     since = {k: run.options[k] for k in preset if run.options.get(k, preset[k]) != preset[k]}
