@@ -1,0 +1,56 @@
+"""Sentences as numbers: mean vectors of their tokens, with the weights that the package wordllama ships.
+
+Only its two files are read: the package itself would download what it does not find.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.core.errors import UsageError
+
+TEXT_COLUMNS = 256
+"""Numbers of a sentence."""
+MAX_CHARACTERS = 100_000
+"""What follows in a longer text is not read."""
+_WEIGHTS = "weights/l2_supercat_256.safetensors"
+_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+BATCH = 256
+
+
+def embed_texts(texts: Sequence[str]) -> NDArray[np.float64]:
+    """A unit vector for each text, shape (n, TEXT_COLUMNS); 0 for one without tokens."""
+    tokenizer, weights = _model()
+    found = np.zeros((len(texts), TEXT_COLUMNS))
+    for at in range(0, len(texts), BATCH):
+        batch = [text[:MAX_CHARACTERS] for text in texts[at : at + BATCH]]
+        encoded = tokenizer.encode_batch(batch, add_special_tokens=False)
+        for row, one in enumerate(encoded, start=at):
+            if one.ids:
+                mean = (
+                    weights[np.minimum(one.ids, len(weights) - 1)].astype(np.float64).mean(axis=0)
+                )
+                found[row] = mean / max(float(np.linalg.norm(mean)), 1e-12)
+    return found
+
+
+@cache
+def _model() -> tuple[Any, NDArray[Any]]:
+    """The tokenizer and the vector of each token."""
+    spec = importlib.util.find_spec("wordllama")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    files = [Path(places[0]) / name for name in (_TOKENIZER, _WEIGHTS)] if places else []
+    if not files or not all(file.is_file() for file in files):
+        raise UsageError("text columns need the package wordllama; run: pip install 'dgdmn[text]'")
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer  # wordllama depends on it
+
+    tokenizer = Tokenizer.from_file(str(files[0]))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer, load_file(files[1])["embedding.weight"]
