@@ -100,7 +100,7 @@ class RunSpec:
         if sum(map(len, changes)) > _MAX_CHANGES:
             changes = [f"{len(changes)}-options-{sha256(repr(changes).encode()).hexdigest()[:8]}"]
         parts = [
-            _file_name(self.stream.strip("/. ")) or "data",
+            _file_name(self.stream.strip("/.- ") or "data" if self.data else self.stream),
             _file_name(self.algorithm),
             self.preset,
             *changes,

@@ -259,7 +259,7 @@ def _group_by_task(
             raise UsageError(f"tasks is {form.tasks}, but {what} has tasks already: leave one out")
         task, bounds = _cut(len(rows), order, form.tasks, what, bounds)
     elif order is not None and task is None:
-        raise UsageError(f"{what} is ordered but has no tasks: give tasks=, the number of them")
+        raise UsageError(f"{what} is ordered but has no tasks: give their number, or a task column")
     groups = rows_by_value(rows.y if task is None else task)
     keys = sorted(groups) if task is None else groups
     return {str(key): rows.take(np.array(groups[key])) for key in keys}, bounds
@@ -357,7 +357,7 @@ def _to_array(name: str, value: Any) -> NDArray[Any]:
 
 def _to_rows(arrays: Arrays, what: str) -> Rows:
     if arrays.y is None:
-        raise UsageError(f"{what} has no labels: give y, label= or class folders of images")
+        raise UsageError(f"{what} has no labels: name their column, give y, or use class folders")
     check_arrays(arrays, what, UsageError)
     return Rows(to_float(arrays.X), arrays.y)
 

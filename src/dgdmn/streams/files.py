@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dgdmn.core.errors import DataError, UsageError
+from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.files import os_errors
 from dgdmn.core.text import printable
 from dgdmn.streams.arrays import from_arrays
@@ -52,6 +52,9 @@ class DataFile:
     def find(cls, path: Path, *, test: Path | None = None, **options: Any) -> Self:
         """The file or folder at `path`, and perhaps another one to test on."""
         places = [one.absolute() for one in (path, test) if one is not None]
+        for place in places:
+            if not place.exists():
+                raise UsageError(f"{place} does not exist; name a file or a folder")
         digest = _digest_files(places)
         held = None if test is None else str(places[1])
         return cls(str(places[0]), test=held, digest=digest, **options)
@@ -71,10 +74,10 @@ class DataFile:
     @classmethod
     def from_json(cls, values: Any) -> Self:
         """The data that config.json of a run describes."""
-        known = dict(values)
-        for name in ("ignore", "text"):
-            known[name] = tuple(known.get(name, ()))
-        return cls(**known)
+        if not isinstance(values, dict):
+            raise TypeError("data is no object")
+        lists = {name: tuple(values.get(name, ())) for name in ("ignore", "text")}
+        return cls(**values | lists)
 
     @property
     def name(self) -> str:
@@ -105,24 +108,27 @@ class DataFile:
             names = " or ".join(Path(one).name for one in (self.path, self.test) if one)
             advice = "restore it, or run it again with another --out"
             raise DataError(f"{names} has changed since this run began; {advice}")
+        place = f"{Path(self.path).parent}{os.sep}"
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            stream = from_arrays(
-                self.path,
-                label=self.label,
-                task=self.task,
-                order_by=self.order_by,
-                tasks=self.tasks,
-                test=self.test,
-                ignore=self.ignore,
-                text=self.text,
-                shuffle=True,
-                seed=seed,
-                validation=validation,
-                name=self.name,
-            )
+            try:
+                stream = from_arrays(
+                    self.path,
+                    label=self.label,
+                    task=self.task,
+                    order_by=self.order_by,
+                    tasks=self.tasks,
+                    test=self.test,
+                    ignore=self.ignore,
+                    text=self.text,
+                    shuffle=True,
+                    seed=seed,
+                    validation=validation,
+                    name=self.name,
+                )
+            except DgdmnError as error:
+                raise type(error)(str(error).replace(place, "")) from error
         # A page that others read does not say where the file is.
-        place = f"{Path(self.path).parent}{os.sep}"
         stream.add_note(*dict.fromkeys(str(one.message).replace(place, "") for one in caught))
         return stream
 
