@@ -117,7 +117,8 @@ class Stream:
     """All runs of one stream, grouped by setting, algorithm and tasks."""
 
     def __init__(self, name: str, runs: Sequence[Run]) -> None:
-        self.name, self.title = name, stream_title(name)
+        self.name, reading = name, runs[0].reading
+        self.title = f"{stream_title(name)} ({reading})" if reading else stream_title(name)
         settings = {run: setting(run) for run in runs}
         self.shared = frozenset.intersection(*map(frozenset, settings.values()))
         found: dict[object, list[Run]] = {}
@@ -142,16 +143,16 @@ def _rank(run: Run) -> tuple[int, str]:
 
 def group_runs(runs: Sequence[Run]) -> list[Stream]:
     """The streams of these runs with their groups."""
-    names = dict.fromkeys(run.stream for run in runs)
-    return [Stream(name, [run for run in runs if run.stream == name]) for name in names]
+    found: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:  # a file that is read in two ways is two streams
+        found.setdefault((run.stream, run.reading), []).append(run)
+    return [Stream(name, members) for (name, _), members in found.items()]
 
 
 def setting(run: Run) -> tuple[str, ...]:
     """How a run was made, in words: preset, changed options, repeated tasks, evaluation."""
     changes = sorted(changed_options(run).items())
     parts = [f"preset {run.preset}", *(f"{k} {format_option(value)}" for k, value in changes)]
-    columns = {k: value for k, value in run.data.items() if k not in ("path", "digest")}
-    parts += [f"{k.replace('_', ' ')} {format_option(value)}" for k, value in columns.items()]
     parts += [f"tasks {join_names(run.revise)} revised"] if run.revise else []
     parts += ["all tasks together"] if run.together else []
     parts += [f"on {run.evaluate_on} rows"] if run.evaluate_on != "test" else []
