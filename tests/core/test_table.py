@@ -79,9 +79,9 @@ def test_columns_are_found_by_name():
     assert columns.width == 1 + CATEGORY_COLUMNS
     turned = SMALL.select(["kind", "a"])
     np.testing.assert_array_equal(columns.encode(SMALL), columns.encode(turned))
-    with pytest.raises(UsageError, match=r"X lacks the columns 'kind'; it has a$"):
+    with pytest.raises(UsageError, match=r"X lacks column 'kind'; it has a$"):
         columns.encode(SMALL.select(["a"]))
-    with pytest.raises(UsageError, match="X has unknown columns, 'b'; leave them out"):
+    with pytest.raises(UsageError, match="X has the unknown column 'b'; leave it out"):
         columns.encode(table(a=np.ones(1), kind=text("x"), b=np.ones(1)))
 
 

@@ -40,14 +40,15 @@ from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
 from dgdmn.storage import bytes_in, check_place, discard, holds_memory, whole
-from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays, rows_by_value
+from dgdmn.streams.readers import FILE_TYPES, MAX_BYTES, Arrays, read_arrays, rows_by_value
 
 Notes = dict[str, Any]
-"""Saved beside a memory: `tasks` {name: [times learned, rows in all]} and `slept`, a UTC time or None."""
+"""Saved beside a memory: `tasks` {name: [times learned, rows in all]}; `slept`, a UTC time or None; of tables the
+name of the `label` column, and the columns to `ignore`."""
 Memory = tuple[ContinualClassifier, Notes]
 MAX_SHOWN = 100
 """Tasks and components that `inspect` prints, the latest ones."""
-ARGUMENTS = ("value_range", "image_shape")
+ARGUMENTS = ("value_range", "image_shape", "text")
 """Arguments of an estimator that are no hyper-parameters."""
 UNUSED_ARGUMENT = {True: "value_range", False: "image_shape"}
 """The argument that has no effect with, and without, the mixture memory."""
@@ -60,12 +61,14 @@ def learn(args: Namespace) -> None:
     name, preset = split_algorithm(args.algorithm, args.preset)
     args.algorithm = args.algorithm and name
     check_applicable(name, args.changes)
-    found = _read(args)
+    _check_data(args)
     with _lock(args.memory) as states:
         memory = _load_or_create(args, name, preset)
-        tasks = _split(args, found := _match_columns(args, memory[0], found))
+        tasks = _split(args, found := _read(args, memory))
         with _plain_errors():  # before the first of several tasks is learned
-            memory[0].check_rows(found.X, np.asarray(found.y))
+            memory[0].check_rows(found.inputs, np.asarray(found.y))
+        memory[1]["label"] = found.label or memory[1]["label"]
+        memory[1]["ignore"] = [*dict.fromkeys([*memory[1]["ignore"], *args.ignore])]
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")
@@ -82,12 +85,13 @@ def predict(args: Namespace) -> None:
     if args.task and known and args.task not in known:
         hint, names = suggestion(args.task, known), join_names(known)
         raise UsageError(f"{args.memory} has no task {args.task!r}{hint}; it has {names}")
-    found = _match_columns(args, model, _read(args))
+    _check_data(args)
+    found = _read(args, (model, notes))
     n = len(found.X)
     memory = args.task if args.task in info.awake else "long-term memory"
     memories, recognized = [memory if info.generative else "network"] * n, [""] * n
     with _plain_errors():
-        rows = model.prepare(found.X)
+        rows = model.prepare(found.inputs)
         answers = model.predict_proba(rows, args.task)
         if info.short_term and not (args.task and info.by_task_name):
             recognition = model.recognize(rows)
@@ -253,10 +257,11 @@ def load_memory(args: Namespace) -> Memory:
     own: dict[str, Any] = {"threads": getattr(args, "threads", 0) or default_threads()}
     if ":" in (name := split_algorithm(args.algorithm, None)[0]):
         own["algorithm"] = algorithm(name)
-    (model, saved), notes = load_with_notes(args.memory, **own), Notes(tasks={}, slept=None)
+    (model, saved), notes = load_with_notes(args.memory, **own), _new_notes()
     with suppress(TypeError, KeyError, ValueError, AttributeError):  # saved from Python, or edited
         tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
-        notes = Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
+        notes |= Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
+        notes |= {"label": str(saved["label"]), "ignore": [str(one) for one in saved["ignore"]]}
     return model, notes
 
 
@@ -324,7 +329,7 @@ def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
         if key in args.changes or key in own:
             raise UsageError(f"{flag(key)} has no effect on {what}; {advice}")
     own |= {"random_state": args.seed or 0, "threads": args.threads or default_threads()}
-    return kind(config if args.changes else preset, **own), Notes(tasks={}, slept=None)
+    return kind(config if args.changes else preset, **own), _new_notes()
 
 
 def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassifier) -> None:
@@ -352,9 +357,7 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
     if task is None and not algorithm_info(algorithm_name(type(model))).generative:
         task = next(name for n in itertools.count(1) if (name := f"task {n}") not in tasks)
     with _save_change(args.memory, memory) as events, _plain_errors():
-        model.partial_fit(rows.X, y, task=task)
-        if new and rows.names:  # as scikit-learn does for a data frame
-            model.feature_names_in_ = np.array(rows.names, dtype=object)
+        model.partial_fit(rows.inputs, y, task=task)
         found = [event.tasks[0] for event in events if isinstance(event, Replayed)]
         learned = {found[0] if found else task or "": len(rows.X)}
         unnamed = task is None or not model.info().by_task_name
@@ -390,12 +393,31 @@ def _plain_errors() -> Iterator[None]:
                 show(*f"dgdmn: {warning.message}".splitlines(), error=True)
 
 
-def _read(args: Namespace) -> Arrays:
+def _new_notes() -> Notes:
+    return Notes(tasks={}, slept=None, label="label", ignore=[])
+
+
+def _check_data(args: Namespace) -> None:
     if args.task == "":
         raise UsageError("--task is empty; give a name, or leave it out")
     if not args.data.exists():
-        raise UsageError(f"{args.data} does not exist; give .npz, .npy, .csv or a folder of images")
-    return read_arrays(args.data, label=args.label)
+        raise UsageError(f"{args.data} does not exist; give {FILE_TYPES}")
+
+
+def _read(args: Namespace, memory: Memory) -> Arrays:
+    """The rows of a file as this memory sees them: its label column, text columns and image size."""
+    model, notes = memory
+    columns = getattr(model, "columns_", None)
+    shape = model.fitted_.shape if model.__sklearn_is_fitted__() else ()
+    with _plain_errors():
+        return read_arrays(
+            args.data,
+            label=args.label,
+            ignore=args.ignore,
+            text=columns.text if columns else model.text or (),
+            shape=shape,
+            remembered=(notes["label"], notes["ignore"]),
+        )
 
 
 def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
@@ -406,17 +428,7 @@ def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
     if args.task:
         raise UsageError(f"{args.data} names the task of each row; leave --task out")
     groups = rows_by_value(found.task)
-    return [(str(name), found._replace(X=found.X[n], y=found.y[n])) for name, n in groups.items()]
-
-
-def _match_columns(args: Namespace, model: ContinualClassifier, found: Arrays) -> Arrays:
-    names = tuple(getattr(model, "feature_names_in_", ()))
-    if not names or not found.names or found.names == names:
-        return found
-    if missing := join_names(name for name in names if name not in found.names):
-        have = f"it has {join_names(found.names)}"
-        raise UsageError(f"{args.data} lacks column {missing} of {args.memory}; {have}")
-    return found._replace(X=found.X[:, [found.names.index(name) for name in names]], names=names)
+    return [(str(name), found.take(n)) for name, n in groups.items()]
 
 
 def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
@@ -461,9 +473,9 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
 
 def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]) -> dict[str, Any]:
     """What a mixture memory keeps: bytes of each part, the settings chosen, and its components."""
-    (ltm, *_), inputs, labels = mixtures, model.fitted_.inputs, model.fitted_.labels
+    (ltm, *awake), inputs, labels = mixtures, model.fitted_.inputs, model.fitted_.labels
     assert isinstance(inputs, FrontEnd)
-    spec, frozen, components = ltm.spec, ltm._frozen(), _components(model)
+    spec, frozen, components = ltm.spec, ltm._frozen(awake), _components(model)
     means = sum(int(one.mean.nbytes) for one in components)
     scatters = sum(triangle_bytes(len(one.scatter), one.scatter.itemsize) for one in components)
     pooled, tied = triangle_bytes(spec.d, 8), triangle_bytes(spec.q, 8)

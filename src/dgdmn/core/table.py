@@ -169,6 +169,11 @@ class Columns:
         ]
         return cls(table.names, tuple(kinds))
 
+    @classmethod
+    def of_numbers(cls, names: Sequence[str]) -> Self:
+        """Columns that are all numbers."""
+        return cls(tuple(names), tuple[Kind, ...](["number"] * len(names)))
+
     @property
     def width(self) -> int:
         """Columns of numbers that it makes."""
@@ -179,23 +184,26 @@ class Columns:
         return set(self.kinds) == {"number"}
 
     @property
+    def is_coded(self) -> NDArray[np.bool_]:
+        """Which columns of numbers are codes of categories and sentences, shape (width,)."""
+        return np.concatenate([np.full(WIDTH[kind], kind != "number") for kind in self.kinds])
+
+    @property
     def text(self) -> tuple[str, ...]:
         """Names of the columns of sentences."""
         return tuple(n for n, kind in zip(self.names, self.kinds, strict=True) if kind == "text")
 
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Refuse columns that are missing or unknown, by name."""
-        if missing := [name for name in self.names if name not in names]:
-            have = join_names(names)
-            raise UsageError(
-                f"{source} lacks the columns {join_names(map(repr, missing))}; it has {have}"
-            )
-        if extra := [name for name in names if name not in self.names]:
-            known = join_names(self.names)
-            raise UsageError(
-                f"{source} has unknown columns, {join_names(map(repr, extra))}; leave them out: the "
-                f"memory knows {known}"
-            )
+        missing = [name for name in self.names if name not in names]
+        extra = [name for name in names if name not in self.names]
+        if missing:
+            listed, have = join_names(map(repr, missing)), join_names(names)
+            raise UsageError(f"{source} lacks {_count(missing)} {listed}; it has {have}")
+        if extra:
+            listed, known = join_names(map(repr, extra)), join_names(self.names)
+            advice = f"leave it out (ignore); the memory knows {known}"
+            raise UsageError(f"{source} has the unknown {_count(extra)} {listed}; {advice}")
 
     def encode(self, table: Table) -> Doubles:
         """The table as numbers, shape (n, width); columns are found by name.
@@ -238,6 +246,10 @@ class Columns:
         if found.width != width:
             raise ValueError(f"the columns make {found.width:,} numbers, the inputs have {width:,}")
         return found
+
+
+def _count(names: Sequence[str]) -> str:
+    return "column" if len(names) == 1 else "columns"
 
 
 def _change_kind(table: Table, name: str, kind: Kind) -> NDArray[Any]:

@@ -18,10 +18,10 @@ SHRINKAGES = (0.001, 0.01, 0.1, 0.3)
 OWN_WEIGHTS = (0.0, 0.5, 1.0)
 """g: weight of a component's own covariance; held-out rows choose."""
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
-DEFAULT_SETTING = (0.001, 0.5)
-"""λ and g unless tested rows clearly prefer another pair (validation rows of Digits, HAPT and CLINC150)."""
-FULL_CODE, CODE = 256, 192
-"""Up to so many features the code is the features themselves; above, it has so many numbers."""
+REFERENCE = (0.001, 0.5)
+"""Tested rows compare every pair with this one, and relative scores use it: counts of different times add up."""
+FULL_CODE = 256
+"""Most numbers in the code; up to so many features it is the features themselves."""
 TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
 """Candidates for the divisor of scores that makes probabilities honest."""
 DECODED = 64
@@ -51,7 +51,7 @@ class MixtureSpec:
         """Numbers in the code."""
         if self.config.code_dim:
             return min(self.d, self.config.code_dim)
-        return self.d if self.d <= FULL_CODE else CODE
+        return min(self.d, FULL_CODE)
 
     @property
     def code(self) -> Doubles:

@@ -100,6 +100,9 @@ class JointlyScored(Protocol):
     def log_density(self, x: Array, others: Sequence[Any]) -> Array:
         """The log density of each sample by the components of all these memories."""
 
+    def column_moments(self, d: int, others: Sequence[Any]) -> tuple[Array, Array, float]:
+        """Mean and covariance of the first d features over all samples of these memories, and their number."""
+
     def newest_task(self, label: int) -> str | None:
         """The task of the newest component of a class."""
 

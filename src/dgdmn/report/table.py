@@ -117,8 +117,8 @@ class Stream:
     """All runs of one stream, grouped by setting, algorithm and tasks."""
 
     def __init__(self, name: str, runs: Sequence[Run]) -> None:
-        self.name, reading = name, runs[0].reading
-        self.title = f"{stream_title(name)} ({reading})" if reading else stream_title(name)
+        reading = f" ({runs[0].reading})" if runs[0].reading else ""
+        self.name, self.title = name + reading, stream_title(name) + reading
         settings = {run: setting(run) for run in runs}
         self.shared = frozenset.intersection(*map(frozenset, settings.values()))
         found: dict[object, list[Run]] = {}

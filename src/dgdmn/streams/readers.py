@@ -68,6 +68,17 @@ class Arrays(NamedTuple):
     files: tuple[str, ...] = ()
     """Names of the images of a folder, below it."""
 
+    @property
+    def inputs(self) -> Any:
+        """What an estimator learns from: the table, where there is one."""
+        return self.X if self.table is None else self.table
+
+    def take(self, rows: Any) -> "Arrays":
+        """Some of the rows, without their task, order and files."""
+        y = None if self.y is None else self.y[rows]
+        table = None if self.table is None else self.table[rows]
+        return Arrays(self.X[rows], y, None, self.names, table, label=self.label)
+
 
 def read_arrays(
     path: str | os.PathLike[str],
@@ -78,16 +89,18 @@ def read_arrays(
     ignore: Collection[str] = (),
     text: Collection[str] = (),
     shape: tuple[int, ...] = (),
+    remembered: tuple[str, Collection[str]] = ("label", ()),
 ) -> Arrays:
     """Read samples, labels and tasks from a table, an .npz or .npy file or a folder of images.
 
     `label` and `task` name columns of a table or npz arrays; by default "label" and "task" where they
     exist. `order`, `ignore` and `text` name columns of a table: one to order rows by, those to leave out, and
     those that are sentences. A folder holds images, or a folder per class, or folders per task and class;
-    they are resized to `shape`, or to one size if they have several.
+    they are resized to `shape`, or to one size if they have several. `remembered` are a label column and columns
+    to leave out that a file need not have.
     """
     path = Path(path)
-    wanted = Wanted(label, task, order, ignore, text)
+    wanted = Wanted(label, task, order, ignore, text, *remembered)
     kind = "".join(
         path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
     ).lower()
@@ -213,7 +226,7 @@ def _read_images(path: Path, files: list[Path], shape: tuple[int, ...]) -> NDArr
         with _open_image(file) as image:
             sizes.append(image.size)
             channels = max(channels, 1 if image.mode in GRAY else 3)
-    size = (shape[1], shape[0]) if len(shape) >= 2 else _common_size(path, sizes)
+    size = _common_size(path, sizes, (shape[1], shape[0]) if len(shape) >= 2 else None)
     check_size(path, len(files) * math.prod(size) * channels)
     images = np.empty((len(files), size[1], size[0], channels), np.uint8)
     for place, file in enumerate(files):
@@ -224,16 +237,19 @@ def _read_images(path: Path, files: list[Path], shape: tuple[int, ...]) -> NDArr
     return images if channels == 3 else images[..., 0]
 
 
-def _common_size(path: Path, sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The size of more than half of the images, else the median width and height."""
+def _common_size(
+    path: Path, sizes: Sequence[tuple[int, int]], given: tuple[int, int] | None
+) -> tuple[int, int]:
+    """The given size, that of more than half of the images, or the median width and height."""
     size, times = Counter(sizes).most_common(1)[0]
-    if times == len(sizes):
-        return size
     if 2 * times <= len(sizes):
         width, height = np.median(sizes, axis=0)
         size = round(float(width)), round(float(height))
-    one, n = "{} x {}".format(*size), len(sizes) - Counter(sizes)[size]
-    warnings.warn(f"{path}: {n} of {len(sizes)} images are resized to {one} pixels", stacklevel=5)
+    size = given or size
+    if n := len(sizes) - Counter(sizes)[size]:
+        one = "{} x {}".format(*size)
+        text = f"{path}: {n} of {len(sizes)} images are resized to {one} pixels"
+        warnings.warn(text, stacklevel=5)
     return size
 
 

@@ -40,13 +40,15 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
 class Wanted(NamedTuple):
-    """Which columns of a table a caller names."""
+    """Which columns of a table a caller names. All must exist, except those that are only remembered."""
 
     label: str | None = None
     task: str | None = None
     order: str | None = None
     ignore: Collection[str] = ()
     text: Collection[str] = ()
+    remembered_label: str = "label"
+    remembered_ignore: Collection[str] = ()
 
 
 class TableFile(NamedTuple):
@@ -82,15 +84,16 @@ def _find_columns(path: Path, names: Sequence[str], wanted: Wanted) -> _Places:
         raise DataError(f"{path} has {times} columns named {name!r}: give each its own name")
     for name in (*wanted.ignore, *wanted.text):
         _find(path, names, name, "")
-    label = _find(path, names, wanted.label, "label")
-    unused = {*wanted.ignore, wanted.task, wanted.order}
+    label = _find(path, names, wanted.label, wanted.remembered_label)
+    ignored = {*wanted.ignore, *wanted.remembered_ignore}
+    unused = {*ignored, wanted.task, wanted.order}
     if label is not None and names[label] != "label" and "label" in {*names} - unused:
         both = f"two label columns, {names[label]!r} and 'label'"
         raise DataError(f"{path} has {both}: leave one out (ignore), or rename it")
     task = _find(path, names, wanted.task, "task")
     order = _find(path, names, wanted.order, "")
     taken = {label, task, order}
-    features = [i for i, name in enumerate(names) if i not in taken and name not in wanted.ignore]
+    features = [i for i, name in enumerate(names) if i not in taken and name not in ignored]
     if not features:
         raise DataError(f"{path} has no feature columns besides {join_names(names)}")
     return _Places(label, task, order, features)
