@@ -52,7 +52,6 @@ def test_a_file_is_run_like_a_stream(table, spawn, call, monkeypatch):
     done = spawn("run", table, *ARGUMENTS, "--algorithm", "slda")
     assert "report: runs/report.html" in done.stdout
     assert re.search(r"│ slda +│ best +│ +(1\.000|\.\d{3}) │", done.stdout)
-    assert "missing values are replaced by the means" in done.stdout
     page = Path("runs/report.html").read_text()
     assert "my.csv" in page
     assert str(table.absolute().parent) not in page, "a page does not say where a file is"

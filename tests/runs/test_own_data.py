@@ -33,6 +33,9 @@ def write(path, *, x=X, month=MONTH, separator=","):
     return path
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:values outside")
+
+
 @pytest.fixture
 def bare(monkeypatch):
     """Runs without artifacts, which take most of the time of a small run."""
@@ -136,7 +139,7 @@ def test_wrong_frames_are_refused():
         from_frame(frame(np.where(np.arange(N) == 0, np.nan, 1)), "state", task="day")
     with pytest.raises(UsageError, match="order rows by numbers or dates"):
         from_frame(frame(), "day", order_by="state", tasks=2)
-    with pytest.raises(UsageError, match="test lacks the columns 'b'"):
+    with pytest.raises(UsageError, match="test lacks column 'b'"):
         from_frame(frame(), "state", test=frame().drop(columns="b"))
 
 
@@ -207,7 +210,6 @@ def test_a_config_with_odd_data_is_refused(tmp_path, value, bare):
             RunSpec.from_record(odd)
 
 
-@pytest.mark.filterwarnings("ignore:values outside")
 def test_an_interrupted_run_on_a_file_continues_to_the_same_bits(tmp_path, bare):
     spec = spec_of(write(tmp_path / "t.csv"), "nn:quick+min_steps=2+learner_epochs=3")
     stops = iter([False] * 5)
@@ -224,6 +226,10 @@ def test_an_interrupted_run_on_a_file_continues_to_the_same_bits(tmp_path, bare)
 # missing values
 
 
+def squares(rows):
+    return np.hstack([rows, rows**2])
+
+
 def test_missing_values_are_filled_for_methods_that_cannot_handle_them(bare, monkeypatch):
     holes = X.copy()
     holes[::7, 1] = np.nan
@@ -237,21 +243,36 @@ def test_missing_values_are_filled_for_methods_that_cannot_handle_them(bare, mon
         return learn(model, tasks, *rest, **more)
 
     monkeypatch.setattr("dgdmn.runs.protocol.learn_stream", spy)
-    (record,) = run_stream(NCM(), stream)
+    (record,) = run_stream(SLDA(features=squares), stream)
     assert record.config["note"] == record.summary["note"] == protocol.FILLED
     assert record.summary["acc"] > 0.9
     first = stream[0]
     means = np.nanmean(first.train.x, axis=0)
     tests = seen[0].tests["1"].x
     assert np.array_equal(tests, np.where(np.isnan(first.test.x), means, first.test.x))
-    (full,) = run_stream(NCM(), from_arrays(X, STATE, task=MONTH))
+    (full,) = run_stream(SLDA(features=squares), from_arrays(X, STATE, task=MONTH))
     assert full.config["note"] == ""
+    records = run_stream(["dgdmn", "nn:quick+min_steps=2"], stream)
+    assert [record.config["note"] for record in records] == ["", ""], "they handle them"
+    assert np.isnan(seen[-1].tests["1"].x).any()
+
+
+def test_rows_that_lack_values_are_translated_by_what_is_known_then(bare, monkeypatch):
+    calls, prepare = [], NCM.prepare
+    monkeypatch.setattr(NCM, "prepare", lambda self, x: calls.append(len(x)) or prepare(self, x))
+    run_stream("ncm", from_arrays(X, STATE, task=MONTH))
+    assert len(calls) == 3, "once for each task"
+    holes = np.where(np.arange(N)[:, None] == [[0, 1, 2]], np.nan, X)
+    stream = from_arrays(holes, STATE, task=MONTH, test=(holes, STATE, MONTH))
+    calls.clear()
+    run_stream("ncm", stream)
+    assert len(calls) == 3 + 2, "again for the first task after each step"
 
 
 def test_a_column_that_the_first_task_lacks_is_filled_with_zero(bare):
     holes = X.copy()
     holes[MONTH == 1, 2] = np.nan
-    (record,) = run_stream("ncm", from_arrays(holes, STATE, task=MONTH))
+    (record,) = run_stream(SLDA(features=squares), from_arrays(holes, STATE, task=MONTH))
     assert record.complete
 
 
@@ -291,10 +312,6 @@ def test_a_stream_with_a_name_is_the_run_of_the_command_line(bare, tmp_path):
     (part,) = run_stream(NCM(random_state=1), load("wine")[:2], out=tmp_path)
     assert part.config["data"]["digest"]
     assert (part.config["seed"], part.task_names) == (1, load("wine").task_names[:2])
-
-
-def squares(rows):
-    return np.hstack([rows, rows**2])
 
 
 def test_an_estimator_keeps_its_code_and_its_state(bare, tmp_path):

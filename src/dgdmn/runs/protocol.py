@@ -222,7 +222,10 @@ def evaluate_common(
 
 
 class PreparedTests:
-    """Test rows by task, translated for a model once: its front end does not change after the first call."""
+    """Test rows by task, translated for a model once: its front end does not change after the first call.
+
+    Rows that lack values are translated each time, because a model fills them with what it knows by then.
+    """
 
     def __init__(self, model: ContinualClassifier, rows: Mapping[str, Rows]) -> None:
         self.model, self.rows = model, rows
@@ -234,9 +237,10 @@ class PreparedTests:
         X = self._prepared.get(name)
         if X is None:
             X = self.model.prepare(self.rows[name].x)
-            self._bytes += X.inputs.nbytes
-            if self._bytes <= CACHE_BYTES:
-                self._prepared[name] = X
+            if not np.isnan(self.rows[name].x).any():
+                self._bytes += X.inputs.nbytes
+                if self._bytes <= CACHE_BYTES:
+                    self._prepared[name] = X
         return float(np.mean(predict(X) == self.rows[name].y))
 
 
