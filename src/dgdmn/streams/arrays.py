@@ -357,7 +357,9 @@ def _to_array(name: str, value: Any) -> NDArray[Any]:
 
 def _to_rows(arrays: Arrays, what: str) -> Rows:
     if arrays.y is None:
-        raise UsageError(f"{what} has no labels: name their column, give y, or use class folders")
+        advice = "name their column, give y, or use class folders"
+        advice = "save X and y in an .npz file" if what.endswith(".npy") else advice
+        raise UsageError(f"{what} has no labels: {advice}")
     check_arrays(arrays, what, UsageError)
     return Rows(to_float(arrays.X), arrays.y)
 
