@@ -66,7 +66,7 @@ def test_a_file_is_run_like_a_stream(table, spawn, call, monkeypatch):
 
 @pytest.mark.slow
 def test_a_killed_command_is_resumed(table, call, spawn):
-    words = ("run", table, *ARGUMENTS, "--algorithm", "nn:paper", "--min-steps", "20000")
+    words = ("run", table, *ARGUMENTS, "--algorithm", "nn:paper", "--min-steps", "1500")
     command = [sys.executable, "-m", "dgdmn.cli", *map(str, words)]
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
@@ -194,6 +194,7 @@ IN_FILE = (
         ("my.csv --label state --order-by month", "is ordered but has no tasks: give their number"),
         ("my.csv --label state --task month --tasks 2", "has tasks already: leave one out"),
         ("my.csv --label state --order-by machine --tasks 2", IN_FILE[0]),
+        ("my.csv --label state --order-by state --tasks 2", "'state' is label and order_by: give"),
         ("my.csv --label state --tasks 91", "tasks is 91: my.csv has 90 rows, give 1 to 90"),
         ("my.csv --label state --test none.csv", "none.csv does not exist"),
         ("ragged.csv --label state", IN_FILE[1]),

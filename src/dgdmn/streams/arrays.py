@@ -35,6 +35,16 @@ class _Form(NamedTuple):
     def order_name(self) -> str | None:
         return self.order_by if isinstance(self.order_by, str) else None
 
+    def check_roles(self) -> None:
+        """Refuse a column with two roles."""
+        roles = {"label": self.label, "task": self.task_name, "order_by": self.order_name}
+        found: dict[str, str] = {}
+        for role, name in roles.items():
+            if name in found:
+                raise UsageError(f"{name!r} is {found[name]} and {role}: give each its own column")
+            if name is not None:
+                found[name] = role
+
 
 def from_arrays(
     data: Any,
@@ -74,6 +84,7 @@ def from_arrays(
     if test is None and test_size == 0:
         raise UsageError("test_size is 0 and test is missing: give test= or a fraction above 0")
     form = _Form(label, task, order_by, tasks, ignore, text)
+    form.check_roles()
     if _is_list_of(data, lambda item: isinstance(item, Task)):
         _refuse_extra("a list of Task", y=y, test=test, **_cutting(form))
         if any(item.validation is not None for item in data):
@@ -132,6 +143,7 @@ def from_frame(
     they are the order. `test` is a frame with the same columns; `options` are those of `from_arrays`.
     """
     form = _Form(label, task, order_by, tasks, ignore, text)
+    form.check_roles()
     source = _read_frame(frame, form, "frame", None)
     held = None if test is None else _read_frame(test, form, "test", source)
     return from_arrays(source, tasks=tasks, test=held, name=name, **options)
