@@ -153,6 +153,14 @@ def test_texts_are_the_vectors_of_wordllama(monkeypatch):
         Columns.fit(table(note=text("hello")), text=["notes"])
 
 
+def test_other_weights_are_refused(monkeypatch):
+    pytest.importorskip("tokenizers")
+    monkeypatch.setattr(embed, "FILES", dict.fromkeys(embed.FILES, "0" * 64))
+    embed._model.cache_clear()
+    with pytest.raises(UsageError, match=r"is not that of wordllama 0\.4\.0; run: pip install"):
+        embed.embed_texts(["hello"])
+
+
 def test_texts_without_the_extra_say_how_to_install_it(monkeypatch):
     monkeypatch.setattr(embed.importlib.util, "find_spec", lambda _: None)
     embed._model.cache_clear()

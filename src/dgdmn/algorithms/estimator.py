@@ -38,6 +38,10 @@ class Prepared(NamedTuple):
     inputs: NDArray[Any]
 
 
+MANY_CELLS = 50
+"""Fewer categories may all be different without a warning."""
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A classifier that learns one task after the other. An algorithm defines its memory.
@@ -312,6 +316,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             _check_labels(y)
         if X.size == 0:
             raise UsageError(f"X has shape {X.shape}; it must contain values")
+        X = np.ascontiguousarray(X)  # a data frame is not, and sums would differ in the last bit
         if X.ndim > 4:
             raise UsageError(f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, c)")
         if X.dtype.kind == "f" and (odd := np.isinf(X)).any():
@@ -350,6 +355,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         table = Table.from_frame(X)
         columns = known or Columns.fit(table, self.text or ())
         if reset:
+            _warn_about_names(table, columns)
             self.columns_, self.n_features_in_ = columns, len(columns.names)
             self.feature_names_in_ = np.array(columns.names, dtype=object)
         elif known is None and not columns.is_numeric:
@@ -396,6 +402,18 @@ def _has_only_numbers(frame: Any) -> bool:
     """Whether all columns of a data frame are plain numbers."""
     dtypes = list(getattr(frame, "dtypes", ()))
     return bool(dtypes) and all(isinstance(t, np.dtype) and t.kind in "uif" for t in dtypes)
+
+
+def _warn_about_names(table: Table, columns: Columns) -> None:
+    """Warn about categories that are different in almost every row: they are names or sentences."""
+    for name, kind in columns.state().items():
+        cells = [cell for cell in table.column(name).tolist() if kind == "category" and cell]
+        if len(cells) >= MANY_CELLS and len(set(cells)) > 0.9 * len(cells):
+            warnings.warn(
+                f"{table.source}: column {name!r} has {len(set(cells)):,} different texts in {len(cells):,} rows; "
+                "leave it out (ignore), or name it in text",
+                stacklevel=6,
+            )
 
 
 def _check_raw_labels(y: Any) -> None:

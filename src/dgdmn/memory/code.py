@@ -20,8 +20,8 @@ OWN_WEIGHTS = (0.0, 0.5, 1.0)
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
 REFERENCE = (0.001, 0.5)
 """Tested rows compare every pair with this one, and relative scores use it: counts of different times add up."""
-FULL_CODE = 256
-"""Most numbers in the code; up to so many features it is the features themselves."""
+FULL_CODE, CODE = 256, 192
+"""Up to so many features the code is the features themselves; above, it has so many numbers."""
 TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
 """Candidates for the divisor of scores that makes probabilities honest."""
 DECODED = 64
@@ -51,7 +51,7 @@ class MixtureSpec:
         """Numbers in the code."""
         if self.config.code_dim:
             return min(self.d, self.config.code_dim)
-        return min(self.d, FULL_CODE)
+        return self.d if self.d <= FULL_CODE else CODE
 
     @property
     def code(self) -> Doubles:

@@ -452,6 +452,11 @@ class MixtureMemory:
         found: Frozen = self.pool._cache[key]
         return found
 
+    def chosen(self) -> dict[str, float]:
+        """λ, g and the temperature that answer now."""
+        (shrinkage, weight), temperature = self._frozen().setting, self._frozen().temperature
+        return {"shrinkage": shrinkage, "own_covariance": weight, "temperature": temperature}
+
     def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
         """λ and g. A covariance of fewer rows than numbers is mostly the pooled one, so it may count in full."""
         few = sum(one.n for one in components) < self.spec.q * len(components)
