@@ -216,6 +216,7 @@ def fake_group(name, numbers, **traits):
             info=info,
             changes={},
             options={},
+            data={},
             revise=(),
             together=False,
             evaluate_on="test",
@@ -271,7 +272,7 @@ def test_bold_is_the_best_method_that_stores_no_rows():
     ("words", "expected"),
     [
         ("embedded", "--algorithms is missing; name the methods to compare"),
-        ("embeded --algorithms nn", "no stream 'embeded' (did you mean embedded?)"),
+        ("embeded --algorithms nn", "no stream or file 'embeded' (did you mean embedded?)"),
         ("embedded --algorithms joit", "no algorithm 'joit' (did you mean joint?)"),
         ("embedded --algorithms nn:quik", "no preset 'quik' (did you mean quick?)"),
         ("embedded --algorithms nn+min_stps=3", "no option 'min_stps' of nn (did you mean min_st"),
