@@ -604,7 +604,7 @@ def test_models_that_do_not_fit_are_not_merged():
         (base, learned([("a", X, y)], memory_budget=9_000_000), "memory_budget"),
         (base, learned([("a", X, y)], DGR), "cannot merge DGDMN with DGR"),
         (base, learned([("a", X, np.array(list("xyz"))[y])]), "labels"),
-        (learned([("a", wide, y)]), frame, "feature names differ"),
+        (learned([("a", wide, y)]), frame, "names or kinds of columns differ"),
         (
             learned([("a", wide, y)], n_classes=3),
             learned([("a", wide, y + 3)], n_classes=3),

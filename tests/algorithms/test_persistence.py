@@ -166,9 +166,9 @@ def test_labels_keep_their_kind_and_order(name, make, tasks, labels, tmp_path):
 
 
 def test_feature_names_come_back(make, tasks, tmp_path):
+    pandas = pytest.importorskip("pandas")
     X, y = tasks[0][0].reshape(24, 36)[:, :3], tasks[0][1]
-    model = make("nn").partial_fit(X, y)
-    model.feature_names_in_ = np.array(["a", "b", "ç"], dtype=object)  # as from a data frame
+    model = make("nn").partial_fit(pandas.DataFrame(X, columns=["a", "b", "ç"]), y)
     model.save(tmp_path)
     loaded = load(tmp_path)
     assert loaded.feature_names_in_.tolist() == ["a", "b", "ç"]

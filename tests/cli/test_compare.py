@@ -15,8 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from dgdmn.cli import compare as cli
-from dgdmn.cli.options import VERBS, parse, parse_entry
+from dgdmn.cli.options import VERBS, parse
 from dgdmn.cli.run import make_specs
+from dgdmn.config.entries import parse_entry
 from dgdmn.core.errors import UsageError
 from dgdmn.core.text import format_bytes, format_mean_sem
 from dgdmn.records import find_runs
@@ -222,6 +223,7 @@ def fake_group(name, numbers, **traits):
             info=info,
             changes={},
             options={},
+            data={},
             revise=(),
             together=False,
             evaluate_on="test",
@@ -277,7 +279,7 @@ def test_bold_is_the_best_method_that_stores_no_rows():
     ("words", "expected"),
     [
         ("embedded", "--algorithms is missing; name the methods to compare"),
-        ("embeded --algorithms nn", "no stream 'embeded' (did you mean embedded?)"),
+        ("embeded --algorithms nn", "no stream or file 'embeded' (did you mean embedded?)"),
         ("embedded --algorithms joit", "no algorithm 'joit' (did you mean joint?)"),
         ("embedded --algorithms nn:quik", "no preset 'quik' (did you mean quick?)"),
         ("embedded --algorithms nn+min_stps=3", "no option 'min_stps' of nn (did you mean min_st"),

@@ -149,7 +149,7 @@ def test_columns_are_matched_by_name(tmp_path, monkeypatch, call, refuse):
     assert in_order == swapped
     assert swapped[1] == "accuracy 1.0000 (100 of 100 rows)\n"
     for verb in ("predict", "learn"):
-        assert refuse(verb, "m", "ac.csv") == "dgdmn: ac.csv lacks column b of m; it has a, c"
+        assert refuse(verb, "m", "ac.csv") == "dgdmn: ac.csv lacks column 'b'; it has a, c"
     call("learn", "m", "ba.csv", "--task", "again")
     assert call("predict", "m", "ab.csv")[1].startswith("accuracy 1.0000")
 

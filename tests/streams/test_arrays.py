@@ -118,7 +118,7 @@ def test_close_numbers_are_different_tasks(values, kind):
 @pytest.mark.parametrize(
     ("args", "options", "message"),
     [
-        ((with_value(np.nan), Y), {}, r"NaN or infinite value in row 3"),
+        ((with_value(np.nan)[:, :, None], Y), {}, r"NaN or infinite value in row 3"),
         ((with_value(np.inf), Y), {}, r"NaN or infinite value in row 3"),
         ((X, Y[:-1]), {}, r"y has shape \(19,\), give 20 values"),
         ((X, Y), {"task": TASK[:-1]}, r"task has shape \(19,\)"),

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
-from dgdmn.streams import from_arrays, read_arrays, readers
+from dgdmn.streams import from_arrays, read_arrays, readers, tables
 
 X = np.arange(40, dtype=np.float64).reshape(20, 2)
 Y = np.repeat(["oak", "ash"], 10)
@@ -119,7 +119,7 @@ def test_sizes_are_checked_before_values_are_read(tmp_path):
 
 def test_all_values_of_a_file_count(tmp_path, monkeypatch):
     """Bools become float32, labels become Python strings, and a long label widens all of them."""
-    monkeypatch.setattr(readers, "MAX_BYTES", 2000)
+    monkeypatch.setattr(tables, "MAX_BYTES", 2000)
     np.savez(tmp_path / "own.npz", X=np.zeros((300, 2), bool))
     assert "2,400 bytes" in refusal(tmp_path / "own.npz")
     np.savez(tmp_path / "own.npz", X=np.zeros((30, 2), np.uint8), y=np.zeros(30, np.int64))
@@ -139,7 +139,7 @@ def _csv(folder, text):
 
 
 def test_a_csv_row_that_never_ends_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "MAX_ROW_CHARACTERS", 1000)
+    monkeypatch.setattr(tables, "MAX_ROW_CHARACTERS", 1000)
     assert "more than 1,000 characters" in refusal(_csv(tmp_path, "a,b\n" + "1," * 600))
     assert "more than 1,000 characters" in refusal(_csv(tmp_path, 'a,b\n"1\n",' + '"2\n",' * 300))
     assert len(read_arrays(_csv(tmp_path, "a,b\n" + "1,2\n" * 600)).X) == 600
@@ -147,7 +147,7 @@ def test_a_csv_row_that_never_ends_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "\uff11", "1\u00a0", "0x10"])
 def test_numbers_are_ascii_digits(tmp_path, text):
-    assert "features are numbers" in refusal(_csv(tmp_path, f"label,a\nx,{text}\n"))
+    assert "numbers are written as 1234.5" in refusal(_csv(tmp_path, f"label,a\nx,{text}\n"))
     assert read_arrays(_csv(tmp_path, f"label,a\n{text},1\n")).y.tolist() == [text]
 
 

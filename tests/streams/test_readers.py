@@ -92,9 +92,10 @@ def test_labels_are_integers_only_if_all_are(tmp_path):
         ("label,a\n", "no rows"),
         ("", "no rows"),
         ("label,a\n1,2\n1\n", "has 1 values in row 3, not 2"),
-        ("label,a\n1,x\n", "'x' in row 2, column 'a'"),
-        ("label,a\n1,\n", "'' in row 2, column 'a'"),
-        ("label,a\n1,nan\n", "NaN or infinite value in row 0"),
+        ("label,a\n1,1\n1,x\n", "'x' in row 3, column 'a', which has numbers above"),
+        ("label,a\n1,x\n1,\n1,1\n", "'1' in row 4, column 'a', which has text above"),
+        ("label,a\n1,inf\n", "infinite value in row 2, column 'a'"),
+        ("label,state,a\n1,2,3\n", "two label columns, 'state' and 'label'"),
         ("label\n1\n", "no feature columns"),
         ("a,b,a\n1,2,3\n", "2 columns named 'a'"),
         ("1,2.5\n3,4\n", "no header: its first line is numbers"),
@@ -103,8 +104,9 @@ def test_labels_are_integers_only_if_all_are(tmp_path):
     ],
 )
 def test_an_invalid_csv_is_refused(tmp_path, text, message):
+    label = "state" if "state" in text else None
     with pytest.raises(DataError, match=message) as error:
-        read_arrays(write(tmp_path / "own.csv", text))
+        read_arrays(write(tmp_path / "own.csv", text), label=label)
     assert "own.csv" in str(error.value)
 
 
@@ -172,6 +174,22 @@ def test_color_makes_all_images_rgb(tmp_path):
     assert found.y is None
 
 
+def test_images_of_several_sizes_are_resized(tmp_path):
+    """To the size of most of them, else to the median; file names come along."""
+    for name, size in (("x/a", (4, 3)), ("x/b", (8, 6)), ("y/c", (4, 3))):
+        picture(tmp_path / f"{name}.png", (7, 8, 9), size, "RGB")
+    with pytest.warns(UserWarning, match=r"1 of 3 images are resized to 4 x 3 pixels$"):
+        found = read_arrays(tmp_path)
+    assert found.X.shape == (3, 3, 4, 3)
+    assert (found.X == [7, 8, 9]).all()
+    assert found.files == ("x/a.png", "x/b.png", "y/c.png")
+    picture(tmp_path / "y" / "d.png", 5, (6, 5))
+    with pytest.warns(UserWarning, match=r"4 of 4 images are resized to 5 x 4 pixels$"):
+        found = read_arrays(tmp_path)
+    assert found.X[3, 0, 0].tolist() == [5, 5, 5]
+    assert read_arrays(tmp_path, shape=(2, 3, 3)).X.shape == (4, 2, 3, 3), "as a memory has them"
+
+
 @pytest.mark.parametrize(
     ("image", "folder", "named"),
     [
@@ -222,10 +240,6 @@ def test_invalid_folders_and_images_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty holds no images"):
         read_arrays(tmp_path / "empty")
-    picture(tmp_path / "sizes" / "a.png", 0)
-    picture(tmp_path / "sizes" / "b.png", 0, size=(5, 3))
-    with pytest.raises(DataError, match=r"b\.png is 5 x 3 pixels, a\.png is 4 x 3"):
-        read_arrays(tmp_path / "sizes")
     picture(tmp_path / "broken" / "a.png", 0)
     (tmp_path / "broken" / "b.png").write_bytes((tmp_path / "broken" / "a.png").read_bytes()[:40])
     with pytest.raises(DataError, match=r"b\.png cannot be read as an image"):

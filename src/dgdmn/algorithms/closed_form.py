@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.fitted import EstimatorInfo, Inputs
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs
 from dgdmn.config import Config, default_threads
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
@@ -21,6 +21,8 @@ from dgdmn.features import FrontEnd, Own
 from dgdmn.memory.gaussian import (
     Doubles,
     Moments,
+    fill_from_rows,
+    fill_missing,
     pack,
     shrink,
     softmax,
@@ -67,6 +69,9 @@ class ClosedFormClassifier(ContinualClassifier):
         assert isinstance(inputs, FrontEnd)
         return FeatureSpec(config, (inputs.n_features,))
 
+    def _fill(self, X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
+        return fill_columns(X, fitted)
+
     def _limits(self) -> AbstractContextManager[None]:
         return limit_threads(self.threads)
 
@@ -79,6 +84,18 @@ class ClosedFormClassifier(ContinualClassifier):
     def memory_bytes(self) -> int:
         """Bytes of all it keeps between two calls, the front end's scale included."""
         return super().memory_bytes() + bytes_in(self.fitted_.inputs.state())
+
+
+def fill_columns(X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
+    """Rows with missing values replaced by their means given the other values of the row.
+
+    The moments are those of what a memory has learned, or of these rows if they are the first.
+    """
+    if fitted is None:
+        return fill_from_rows(X)
+    assert isinstance(fitted.inputs, FrontEnd)
+    mean, covariance, n = fitted.memory.column_moments(X.shape[1])  # type: ignore[attr-defined]
+    return fill_missing(X, *fitted.inputs.to_columns(mean, covariance), n)
 
 
 @contextmanager
@@ -155,6 +172,11 @@ class SumsMemory:
         if self._head is None:
             self._head = self.sums.head(self.setting)
         return softmax(_scores(np.asarray(x, np.float64), self._head))
+
+    def column_moments(self, d: int) -> tuple[Doubles, Doubles, float]:
+        """Mean and covariance of the first d features of all rows, and their number."""
+        assert isinstance(self.sums, GaussianSums)
+        return self.sums.moments.pooled(d)
 
     def grow(self, n_classes: int) -> None:
         self.sums, self._head = self.sums.grow(n_classes), None

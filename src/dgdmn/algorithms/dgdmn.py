@@ -217,6 +217,11 @@ class _LongTermOnly:
     def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
         return self.ltm.predict_proba(x)
 
+    def column_moments(self, d: int) -> tuple[NDArray[Any], NDArray[Any], float]:
+        """Mean and covariance of the first d features of all samples learned, and their number."""
+        assert isinstance(self.ltm, JointlyScored)
+        return self.ltm.column_moments(d, ())
+
     def mixtures(self) -> list[GenerativeMemory]:
         """A copy of the long-term memory, which this one holds from now on."""
         self.ltm = copy.copy(self.ltm)

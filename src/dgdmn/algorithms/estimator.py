@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -33,6 +33,9 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback, Context, ignore
 from dgdmn.core.rng import SeedStream
+from dgdmn.core.table import Columns, Table, is_frame
+from dgdmn.core.text import join_names
+from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
 from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
 
@@ -41,6 +44,10 @@ class Prepared(NamedTuple):
     """Inputs that `prepare` has translated already; every method that takes X takes them too."""
 
     inputs: NDArray[Any]
+
+
+MANY_CELLS = 50
+"""Fewer categories may all be different without a warning."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -62,6 +69,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     """Threads of a call; None: OMP_NUM_THREADS, else 1."""
     callback: Callback | None = None
     """Is called with each event (`dgdmn.core.events`)."""
+    text: tuple[str, ...] | None = None
+    """Columns of a data frame that are sentences; other text is categories."""
+
+    fills_missing: ClassVar[bool] = False
+    """Whether rows of a table may have NaN."""
 
     @abstractmethod
     def _new_inputs(
@@ -97,6 +109,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=True)
             X, y, weight = drop_weightless(X, y, sample_weight)
+            X = self._fill_missing(X, None)
             fitted = self._begin(X, y, None, weight)
             ctx = self._context(fitted)
             fitted.memory.learn("task 1", self._to_batch(fitted, X, y, weight), ctx)
@@ -134,6 +147,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=first)
             X, y, weight = drop_weightless(X, y, sample_weight)
+            X = self._fill_missing(X, None if first else self.fitted_)
             fitted = self._begin(X, y, classes, weight) if first else self.fitted_.snapshot()
             if not first and classes is not None:
                 _check_same_classes(fitted, classes)
@@ -149,6 +163,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `partial_fit` repeats them
             X, y = trial._validate(X, y, reset=first)
+            X = trial._fill_missing(X, None if first else trial.fitted_)
             fitted = trial._begin(X, y, None) if first else trial.fitted_.snapshot()
             trial._add_classes(fitted, y)
 
@@ -237,6 +252,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self._can_fill()
         tags.non_deterministic = False
         return tags
 
@@ -251,7 +267,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         """Validated inputs as the memory sees them, one flat row per sample."""
         if isinstance(X, Prepared):
             return X.inputs
-        return self._translate(self.fitted_, self._validate(X, None, reset=False)[0])
+        X = self._validate(X, None, reset=False)[0]
+        return self._translate(self.fitted_, self._fill_missing(X, self.fitted_))
 
     def _most_likely(self, probabilities: NDArray[np.float64]) -> NDArray[Any]:
         labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
@@ -345,20 +362,88 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             raise UsageError(f"X has dtype {X.dtype}; dates and times must be made numbers first")
         if isinstance(y, list | tuple) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
             _check_raw_labels(y)
-        if y is None and reset is False:
+        given, X = X, self._read_table(X, reset=reset)
+        if X is not given and isinstance(X, np.ndarray):  # a table; its columns are checked already
+            del checks["reset"]
+            X, y = (check_array(X, **checks), y) if y is None else check_X_y(X, y, **checks)
+        elif y is None and reset is False:
             X = validate_data(self, X, **checks)
         else:
             X, y = validate_data(self, X, y, **checks)
+        if y is not None:
             _check_labels(y)
         if X.size == 0:
             raise UsageError(f"X has shape {X.shape}; it must contain values")
+        X = np.ascontiguousarray(X)  # a data frame is not, and sums would differ in the last bit
         if X.ndim > 4:
             raise UsageError(f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, c)")
-        if X.dtype.kind == "f" and not np.isfinite(X).all():
-            what = "NaN" if np.isnan(X).any() else "infinity"
-            row = int(np.argmin(np.isfinite(X.reshape(len(X), -1)).all(axis=1)))
-            raise UsageError(f"X contains {what} (first in row {row}); every value must be finite")
+        if X.dtype.kind == "f" and (odd := np.isinf(X)).any():
+            row = int(odd.reshape(len(X), -1).any(axis=1).argmax())
+            raise UsageError(
+                f"X contains infinity (first in row {row}); every value must be finite"
+            )
         return X, y
+
+    def _read_table(self, X: Any, *, reset: bool) -> Any:
+        """A table or data frame by the names of its columns; anything else as it is.
+
+        Returns a data frame if it has nothing but numbers, because scikit-learn keeps their type. Else returns
+        what `columns_` makes of it, an array.
+        """
+        known: Columns | None = getattr(self, "columns_", None)
+        if reset:
+            known = None
+            self.__dict__.pop("columns_", None)
+        if not is_frame(X):
+            if known is not None and not known.is_numeric:
+                have = join_names(known.names)
+                raise UsageError(f"X has no column names; pass a table with the columns {have}")
+            if reset and self.text:
+                raise UsageError("text names columns, but X has no names; pass a data frame")
+            return X
+        numbers = _has_only_numbers(X) and not (reset and self.text)
+        if numbers and known is not None and known.is_numeric:
+            known.check_names([*X.columns], "X")
+            return X[list(known.names)]
+        if numbers and known is None:
+            names = tuple(X.columns)
+            if reset and all(isinstance(name, str) for name in names):
+                self.columns_ = Columns.of_numbers(names)
+            return X
+        table = Table.from_frame(X)
+        columns = known or Columns.fit(table, self.text or ())
+        if reset:
+            _warn_about_names(table, columns)
+            self.columns_, self.n_features_in_ = columns, len(columns.names)
+            self.feature_names_in_ = np.array(columns.names, dtype=object)
+        elif known is None and not columns.is_numeric:
+            raise UsageError(f"{table.source} has text, but the memory has learned numbers only")
+        return columns.encode(table)
+
+    def _can_fill(self) -> bool:
+        """Whether rows of a table may lack values: a user's features, and rows that are images, may not."""
+        own = callable(getattr(self, "features", None))
+        return self.fills_missing and not own and getattr(self, "image_shape", None) is None
+
+    def _fill_missing(self, X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
+        """X without NaN as far as the memory needs it; `fitted` is None in the first call."""
+        if X.dtype.kind != "f" or not (missing := np.isnan(X)).any():
+            return X
+        row = int(missing.reshape(len(X), -1).any(axis=1).argmax())
+        place = f"X contains NaN (first in row {row})"
+        if X.ndim > 2:
+            raise UsageError(f"{place}; images must have all values")
+        if not self._can_fill():
+            raise UsageError(
+                f"{place}; fill missing values first, or use DGDMN with its own features"
+            )
+        if X.shape[1] > MAX_COLUMNS:
+            raise UsageError(f"{place}; values are filled in at most {MAX_COLUMNS:,} columns")
+        return self._fill(X, fitted)
+
+    def _fill(self, X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
+        """Rows of a table that may have NaN, as `_new_inputs` and `Inputs.apply` take them."""
+        return X
 
     def _commit(self, fitted: FittedState) -> Self:
         classes = fitted.sorted_labels()[0]  # first: an interrupt must not separate the two
@@ -416,6 +501,24 @@ def drop_weightless(
 def seed_stream(random_state: Any) -> SeedStream:
     """scikit-learn's `random_state` as a source of random generators."""
     return SeedStream(int(check_random_state(random_state).randint(2**31 - 1)))
+
+
+def _has_only_numbers(frame: Any) -> bool:
+    """Whether all columns of a data frame are plain numbers."""
+    dtypes = list(getattr(frame, "dtypes", ()))
+    return bool(dtypes) and all(isinstance(t, np.dtype) and t.kind in "uif" for t in dtypes)
+
+
+def _warn_about_names(table: Table, columns: Columns) -> None:
+    """Warn about categories that are different in almost every row: they are names or sentences."""
+    for name, kind in columns.state().items():
+        cells = [cell for cell in table.column(name).tolist() if kind == "category" and cell]
+        if len(cells) >= MANY_CELLS and len(set(cells)) > 0.9 * len(cells):
+            warnings.warn(
+                f"{table.source}: column {name!r} has {len(set(cells)):,} different texts in {len(cells):,} rows; "
+                "leave it out (ignore), or name it in text",
+                stacklevel=6,
+            )
 
 
 def _check_raw_labels(y: Any) -> None:

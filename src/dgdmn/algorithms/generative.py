@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dgdmn.algorithms.closed_form import limit_threads
+from dgdmn.algorithms.closed_form import fill_columns, limit_threads
 from dgdmn.algorithms.estimator import (
     WeightedClassifier,
     check_width,
@@ -353,6 +353,12 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         given: dict[str, Any] = {"image_shape": self.image_shape, "scale": self.scale}
         return FrontEnd.fit(X, features, seed=config.code_seed, weight=weight, **given)
 
+    def _fill(self, X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
+        has_features = (
+            isinstance(fitted.inputs, FrontEnd) if fitted else self._uses_mixture(self._config())
+        )
+        return fill_columns(X, fitted) if has_features else super()._fill(X, fitted)
+
     def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
         if not self._uses_mixture(config):
             return super()._load_inputs(state, shape, config)
@@ -433,8 +439,9 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         ours.closed = ours.closed and theirs.closed
         merged: GenerativeClassifier = clone(a)
         merged.n_features_in_ = a.n_features_in_
-        if hasattr(a, "feature_names_in_"):
-            merged.feature_names_in_ = a.feature_names_in_
+        for name in ("feature_names_in_", "columns_"):
+            if hasattr(a, name):
+                setattr(merged, name, getattr(a, name))
         return merged._commit(ours)
 
 
@@ -445,8 +452,8 @@ def _check_mergeable(
     if ours.shape != theirs.shape:
         raise UsageError(f"cannot merge inputs of shape {ours.shape} with {theirs.shape}")
     names = [getattr(model, "feature_names_in_", np.array([])).tolist() for model in (a, b)]
-    if names[0] != names[1]:
-        raise UsageError("cannot merge: the feature names differ")
+    if names[0] != names[1] or getattr(a, "columns_", None) != getattr(b, "columns_", None):
+        raise UsageError("cannot merge: the names or kinds of columns differ")
     for name in ("code_dim", "memory_budget", "priors"):
         one, other = getattr(ours.config, name), getattr(theirs.config, name)
         if one != other:

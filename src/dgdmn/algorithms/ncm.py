@@ -1,7 +1,7 @@
 """NCM: the class with the nearest mean (Mensink 2013)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from dgdmn.algorithms.closed_form import (
     ClosedFormClassifier,
@@ -19,6 +19,8 @@ from dgdmn.memory.gaussian import Moments
 @dataclass(eq=False, repr=False, kw_only=True)
 class NCM(WeightedClassifier, ClosedFormClassifier):
     """A mean per class. Distances are in standard deviations of each feature, so units do not matter."""
+
+    fills_missing: ClassVar[bool] = True
 
     def _new_memory(self, factory: FeatureSpec, n_classes: int, rng: SeedStream) -> Memory:
         moments = Moments.empty(n_classes, factory.shape[0], diagonal=True)

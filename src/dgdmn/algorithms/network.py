@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.scaling import Scaling
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetworkClassifier(ContinualClassifier):
     """A classifier made of networks. Its memory sees inputs scaled to [0, 1]."""
+
+    fills_missing: ClassVar[bool] = True
 
     learner_layers: tuple[int, ...] | None = None
     learner_convolutions: tuple[int, ...] | None = None
@@ -39,7 +41,8 @@ class NetworkClassifier(ContinualClassifier):
     def _new_inputs(
         self, X: NDArray[Any], config: Config, weight: NDArray[Any] | None = None
     ) -> Inputs:
-        return Scaling.fit(X, self.value_range)
+        columns = getattr(self, "columns_", None)
+        return Scaling.fit(X, self.value_range, None if columns is None else columns.is_coded)
 
     def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
         return Scaling.restore(state.pop("scaling"), shape)

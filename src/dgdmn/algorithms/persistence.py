@@ -20,6 +20,7 @@ from dgdmn.config.registry import ALGORITHMS, REFERENCES, algorithm_info, load_t
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import directory_lock, os_errors
 from dgdmn.core.rng import SeedStream
+from dgdmn.core.table import Columns
 from dgdmn.core.text import printable, shorten
 from dgdmn.storage import State, arrays_in, check_place, read, write
 from dgdmn.storage.checks import MAX_TASKS, typed, whole
@@ -98,7 +99,7 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     fitted, parameters = model.fitted_, model.get_params(deep=False)
     _check_parameters(parameters)
     saved = {key: value for key, value in parameters.items() if key not in (*_OWN, *_LOCAL)}
-    about = {
+    about: dict[str, Any] = {
         "dgdmn": __version__,
         "algorithm": algorithm_name(type(model)),
         "parameters": {key: _to_json(value) for key, value in saved.items()},
@@ -108,8 +109,8 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
             if parameters.get(key) is not None and not isinstance(parameters[key], str)
         },
         "config": to_dict(fitted.config),
-        "features": model.n_features_in_,
-        "feature_names": getattr(model, "feature_names_in_", np.array([])).tolist(),
+        "features": fitted.shape[0],
+        "columns": model.columns_.state() if hasattr(model, "columns_") else {},
         "fitted": {
             "labels": fitted.labels,
             "rng": asdict(fitted.rng),
@@ -139,10 +140,13 @@ def restore_model(
     model: ContinualClassifier = kind(**{**parameters, **local})
     fitted = _restore_fitted(about, state, model)
     model.n_features_in_ = fitted.shape[0]
-    if names := typed(about, "feature_names", list):
-        if len(names) != fitted.shape[0] or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"{len(names)} feature names and {fitted.shape[0]} features")
-        model.feature_names_in_ = np.array(names, dtype=object)
+    columns = about.get("columns")
+    if columns is None:  # saved before columns had kinds
+        columns = dict.fromkeys(typed(about, "feature_names", list), "number")
+    if columns:
+        model.columns_ = Columns.restore(columns, math.prod(fitted.shape))
+        model.n_features_in_ = len(model.columns_.names)
+        model.feature_names_in_ = np.array(model.columns_.names, dtype=object)
     return model._commit(fitted)
 
 

@@ -3,7 +3,7 @@
 import copy
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NoReturn, final
+from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.features.tables import Scale
+from dgdmn.memory.gaussian import Doubles
 from dgdmn.storage import State
 
 TREES = 100
@@ -29,6 +30,8 @@ MAX_ITERATIONS = 300
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReferenceClassifier(ClosedFormClassifier):
     """A classifier of scikit-learn behind a front end."""
+
+    fills_missing: ClassVar[bool] = True
 
     @abstractmethod
     def _new_model(self, seed: int) -> Any:
@@ -108,6 +111,11 @@ class _Wrapped:
             found = self.model.predict_proba(self.scale.apply(x).astype(np.float32))
         answers[:, self.model.classes_] = np.nan_to_num(found)
         return answers
+
+    def column_moments(self, d: int) -> tuple[Doubles, Doubles, float]:
+        """Mean and variances of the first d features in the first call; the number of rows plays no role."""
+        assert self.scale is not None
+        return self.scale.center[:d], self.scale.spread[:d] ** 2, 1.0
 
     def grow(self, n_classes: int) -> None:
         raise UsageError(

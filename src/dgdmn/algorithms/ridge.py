@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ class Ridge(WeightedClassifier, ClosedFormClassifier):
 
     The units have the scale of the first call. A small table gets no `relu` front end: the units are one.
     """
+
+    fills_missing: ClassVar[bool] = True
 
     shrinkage: float | None = None
     ridge_units: int | None = None
@@ -78,6 +80,11 @@ class RidgeMemory:
 
     def predict_proba(self, x: NDArray[Any], task: str | None) -> Doubles:
         return self.sums.predict_proba(self._hidden(x), task)
+
+    def column_moments(self, d: int) -> tuple[Doubles, Doubles, float]:
+        """Mean and variances of the first d features in the first call; the number of rows plays no role."""
+        assert self.scale is not None
+        return self.scale.center[:d], self.scale.spread[:d] ** 2, 1.0
 
     def grow(self, n_classes: int) -> None:
         self.sums = copy.copy(self.sums)

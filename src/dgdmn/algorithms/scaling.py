@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
+from dgdmn.memory.gaussian import column_means
 from dgdmn.storage import State, to_numpy, typed
 
 MARGIN = 0.05
@@ -24,14 +25,21 @@ class Scaling:
     """Whether the user gave the range. If not, uint8 always means 0-255."""
 
     @classmethod
-    def fit(cls, X: NDArray[Any], value_range: tuple[Any, Any] | None) -> Self:
+    def fit(
+        cls,
+        X: NDArray[Any],
+        value_range: tuple[Any, Any] | None,
+        is_coded: NDArray[np.bool_] | None = None,
+    ) -> Self:
         """The given range; else [0, 1] for values within it, else the range of these first samples.
 
         Each column of a table has its own range. An image has one for all pixels, and so has a single row:
-        its own range would be the row itself.
+        its own range would be the row itself. Columns that are codes of categories and text have [-1, 1].
         """
         if value_range is not None:
             return cls(*_parse_range(value_range, X.shape[1:]), given=True)
+        if X.dtype.kind == "f" and (missing := np.isnan(X)).any():  # they must not count
+            X = np.where(missing, column_means(X), X)
         if X.dtype == np.uint8 or (X.min() >= 0 and X.max() <= 1):
             return cls(np.asarray(0.0), np.asarray(1.0), given=False)
         axis = 0 if X.ndim == 2 and len(X) > 1 else None
@@ -42,7 +50,10 @@ class Scaling:
             high = np.where(high > low, high, low + 1)
             margin = MARGIN * (high - low) + 1e-6 * np.maximum(abs(low), abs(high))
             bounds = np.nan_to_num([low - margin, high + margin])
-        return cls(bounds[0], bounds[1], given=False)
+        low, high = bounds
+        if is_coded is not None and is_coded.any():
+            low, high = np.where(is_coded, -1.0, low), np.where(is_coded, 1.0, high)
+        return cls(low, high, given=False)
 
     @classmethod
     def restore(cls, state: State, shape: tuple[int, ...]) -> Self:
@@ -72,6 +83,8 @@ class Scaling:
             scaled = np.clip(X, 0, 1).astype(np.float32)
         else:
             scaled = np.clip((X - self.low) / (self.top - self.low), 0, 1).astype(np.float32)
+        if X.dtype.kind == "f" and (missing := np.isnan(scaled)).any():
+            scaled[missing] = 0.5  # the middle of the range
         return scaled.reshape(len(scaled), -1)
 
     def apply_unclipped(self, X: NDArray[Any]) -> NDArray[np.float32]:

@@ -1,7 +1,7 @@
 """SLDA: streaming linear discriminant analysis (Hayes & Kanan 2020)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from dgdmn.algorithms.closed_form import (
     ClosedFormClassifier,
@@ -34,6 +34,8 @@ class SLDA(WeightedClassifier, ClosedFormClassifier):
     >>> model.predict([[0, 0], [4, -4]]).tolist()
     [0, 1]
     """
+
+    fills_missing: ClassVar[bool] = True
 
     shrinkage: float | None = None
 

@@ -14,8 +14,8 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import save
 from dgdmn.cli.memory import (
     MAX_SHOWN,
+    _check_data,
     _lock,
-    _match_columns,
     _mixtures,
     _plain_errors,
     _read,
@@ -53,10 +53,11 @@ def predict(args: Namespace) -> None:
     if args.task and known and args.task not in known:
         hint, names = suggestion(args.task, known), join_names(known)
         raise UsageError(f"{args.memory} has no task {args.task!r}{hint}; it has {names}")
-    found = _match_columns(args, model, _read(args))
+    _check_data(args)
+    found = _read(args, (model, notes))
     with _plain_errors():
-        answers = ask(model, found.X, args.task, args.unknown_rate)
-    n, files = len(found.X), getattr(found, "files", None)
+        answers = ask(model, found.inputs, args.task, args.unknown_rate)
+    n, files = len(found.X), found.files
     best = np.argsort(-answers.p, axis=1, kind="stable")[:, : args.top]
     labels, p = model.classes_[best].tolist(), np.take_along_axis(answers.p, best, axis=1).tolist()
     marks = [""] * n if answers.unknown is None else [str(u).lower() for u in answers.unknown]
@@ -94,9 +95,7 @@ def _pairs(labels: Iterable[Any], p: Iterable[float]) -> list[Any]:
     ]
 
 
-def ask(
-    model: ContinualClassifier, X: NDArray[Any], task: str | None, rate: float | None
-) -> Answers:
+def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None) -> Answers:
     """What a model says about rows; `rate` is the share of false alarms among known rows, 0: no marks."""
     info, rows, n = model.info(), model.prepare(X), len(X)
     p = model.predict_proba(rows, task)
@@ -125,7 +124,8 @@ def evaluate(args: Namespace) -> None:
     args.task = None
     with _lock(args.memory):
         model, notes = load_memory(args)
-        found = _match_columns(args, model, _read(args))
+        _check_data(args)
+        found = _read(args, (model, notes))
         if found.y is None:
             raise UsageError(f"{args.data} has no labels; name them with --label")
         y = found.y.tolist()
@@ -135,7 +135,7 @@ def evaluate(args: Namespace) -> None:
                 f"{args.data} has labels like {theirs}, but {args.memory} like {ours}; use one kind"
             )
         with _plain_errors():
-            answers = ask(model, found.X, None, args.unknown_rate)
+            answers = ask(model, found.inputs, None, args.unknown_rate)
         entry = _measure(model, answers, y, found.task)
         entry = {"time": entry.pop("time"), "data": args.data.resolve().name, **entry}
         history = notes["evaluations"]

@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dgdmn.cli.options import parse_entry
 from dgdmn.cli.output import check_target, csv_text, show
-from dgdmn.cli.run import check_out, execute_all, exit_code, specs_of, stream_with_data
-from dgdmn.config.registry import stream_info
+from dgdmn.cli.run import check_out, execute_all, exit_code, find_data, specs_of, stream_with_data
+from dgdmn.config.entries import parse_entry
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import os_errors, write_atomic
 from dgdmn.core.text import printable
@@ -44,16 +43,15 @@ def compare(args: Namespace) -> int:
         check_target(path)
     entries = [parse_entry(word, args.preset) for word in args.algorithms]
     streams = list(dict.fromkeys(args.stream))
-    for stream in streams:
-        stream_info(stream)
-    seeds = range(args.seeds)
+    data, seeds = find_data(args, streams), range(args.seeds)
     specs = [
         spec
         for stream in streams
-        for spec in specs_of(args, stream, entries, seeds, ceilings_together=True)
+        for spec in specs_of(args, stream, entries, seeds, data=data, ceilings_together=True)
     ]
     for stream in streams:
-        stream_with_data(stream)
+        if stream not in data:
+            stream_with_data(stream)
     failures = execute_all(specs, args.out, args.jobs)[1]
     table = read_comparison(specs, args.out)
     if table:

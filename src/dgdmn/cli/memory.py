@@ -26,9 +26,10 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.fitted import check_new_names
 from dgdmn.algorithms.persistence import algorithm_name, load_with_notes, save
 from dgdmn.cli.notes import Notes, read_notes
-from dgdmn.cli.options import check_applicable, flag, split_algorithm
+from dgdmn.cli.options import check_applicable
 from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.config import override, resolve, to_dict
+from dgdmn.config.entries import flag, split_algorithm
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError, suggestion
 from dgdmn.core.events import Event, Replayed, SleepEnded
@@ -41,12 +42,12 @@ from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
 from dgdmn.storage import bytes_in, check_place, discard, holds_memory
-from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays, rows_by_value
+from dgdmn.streams.readers import FILE_TYPES, MAX_BYTES, Arrays, read_arrays, rows_by_value
 
 Memory = tuple[ContinualClassifier, Notes]
 MAX_SHOWN = 100
 """Tasks and components that `inspect` prints, the latest ones."""
-ARGUMENTS = ("value_range", "image_shape")
+ARGUMENTS = ("value_range", "image_shape", "text")
 """Arguments of an estimator that are no hyper-parameters."""
 UNUSED_ARGUMENT = {True: "value_range", False: "image_shape"}
 """The argument that has no effect with, and without, the mixture memory."""
@@ -59,12 +60,14 @@ def learn(args: Namespace) -> None:
     name, preset = split_algorithm(args.algorithm, args.preset)
     args.algorithm = args.algorithm and name
     check_applicable(name, args.changes)
-    found = _read(args)
+    _check_data(args)
     with _lock(args.memory) as states:
         memory = _load_or_create(args, name, preset)
-        tasks = _split(args, found := _match_columns(args, memory[0], found))
+        tasks = _split(args, found := _read(args, memory))
         with _plain_errors():  # before the first of several tasks is learned
-            memory[0].check_rows(found.X, np.asarray(found.y))
+            memory[0].check_rows(found.inputs, np.asarray(found.y))
+        memory[1]["label"] = found.label or memory[1]["label"]
+        memory[1]["ignore"] = [*dict.fromkeys([*memory[1]["ignore"], *args.ignore])]
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")
@@ -342,9 +345,7 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
     if task is None and not algorithm_info(algorithm_name(type(model))).generative:
         task = next(name for n in itertools.count(1) if (name := f"task {n}") not in tasks)
     with _save_change(args.memory, memory) as events, _plain_errors():
-        model.partial_fit(rows.X, y, task=task)
-        if new and rows.names:  # as scikit-learn does for a data frame
-            model.feature_names_in_ = np.array(rows.names, dtype=object)
+        model.partial_fit(rows.inputs, y, task=task)
         found = [event.tasks[0] for event in events if isinstance(event, Replayed)]
         learned = {found[0] if found else task or "": len(rows.X)}
         unnamed = task is None or not model.info().by_task_name
@@ -380,12 +381,27 @@ def _plain_errors() -> Iterator[None]:
                 show(*f"dgdmn: {warning.message}".splitlines(), error=True)
 
 
-def _read(args: Namespace) -> Arrays:
+def _check_data(args: Namespace) -> None:
     if args.task == "":
         raise UsageError("--task is empty; give a name, or leave it out")
     if not args.data.exists():
-        raise UsageError(f"{args.data} does not exist; give .npz, .npy, .csv or a folder of images")
-    return read_arrays(args.data, label=args.label)
+        raise UsageError(f"{args.data} does not exist; give {FILE_TYPES}")
+
+
+def _read(args: Namespace, memory: Memory) -> Arrays:
+    """The rows of a file as this memory sees them: its label column, text columns and image size."""
+    model, notes = memory
+    columns = getattr(model, "columns_", None)
+    shape = model.fitted_.shape if model.__sklearn_is_fitted__() else ()
+    with _plain_errors():
+        return read_arrays(
+            args.data,
+            label=args.label,
+            ignore=args.ignore,
+            text=columns.text if columns else model.text or (),
+            shape=shape,
+            remembered=(notes["label"], notes["ignore"]),
+        )
 
 
 def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
@@ -396,17 +412,7 @@ def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
     if args.task:
         raise UsageError(f"{args.data} names the task of each row; leave --task out")
     groups = rows_by_value(found.task)
-    return [(str(name), found._replace(X=found.X[n], y=found.y[n])) for name, n in groups.items()]
-
-
-def _match_columns(args: Namespace, model: ContinualClassifier, found: Arrays) -> Arrays:
-    names = tuple(getattr(model, "feature_names_in_", ()))
-    if not names or not found.names or found.names == names:
-        return found
-    if missing := join_names(name for name in names if name not in found.names):
-        have = f"it has {join_names(found.names)}"
-        raise UsageError(f"{args.data} lacks column {missing} of {args.memory}; {have}")
-    return found._replace(X=found.X[:, [found.names.index(name) for name in names]], names=names)
+    return [(str(name), found.take(n)) for name, n in groups.items()]
 
 
 def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 from dgdmn.storage import State, typed, whole
 
 Notes = dict[str, Any]
-"""`tasks` {name: [times learned, rows in all]}, `slept`, a UTC time or None, and `evaluations`, the latest last."""
+"""`tasks` {name: [times learned, rows in all]}, `slept`, a UTC time or None, `evaluations`, the latest last, and of
+tables the name of the `label` column and the columns to `ignore`."""
 MAX_EVALUATIONS = 1_000
 MAX_BYTES = 1_000_000
 """Most evaluations that are kept, and their most bytes as JSON."""
@@ -15,11 +16,14 @@ MAX_BYTES = 1_000_000
 
 def read_notes(saved: Any) -> Notes:
     """The notes of a saved memory. Those of another program, or edited ones, are left out."""
-    notes = Notes(tasks={}, slept=None, evaluations=[])
+    notes = Notes(tasks={}, slept=None, evaluations=[], label="label", ignore=[])
     wrong = (TypeError, KeyError, ValueError, AttributeError)
     with suppress(*wrong):
         tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
         notes |= {"tasks": tasks, "slept": saved["slept"] and str(saved["slept"])}
+    with suppress(*wrong):
+        ignored = [str(one) for one in typed(saved, "ignore", list)]
+        notes |= {"label": typed(saved, "label", str), "ignore": ignored}
     with suppress(*wrong):
         history = typed(saved, "evaluations", list)[-MAX_EVALUATIONS:]
         notes["evaluations"] = [_check_evaluation(one) for one in history]

@@ -123,6 +123,16 @@ class FrontEnd:
         """Never: no value is outside a range."""
         return False
 
+    def to_columns(
+        self, mean: NDArray[np.float64], covariance: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and covariance of the columns of a table, from those of the features that they are."""
+        if not isinstance(self._features, TableFeatures):
+            return mean, covariance
+        center, spread = self._features.scale.center, self._features.scale.spread
+        scale = spread**2 if covariance.ndim == 1 else np.outer(spread, spread)
+        return mean * spread + center, covariance * scale
+
     def fingerprint(self) -> NDArray[np.float64]:
         """A few numbers that another front end would not give: features of random inputs, mixed."""
         rng = np.random.default_rng(0)

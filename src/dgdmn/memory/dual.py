@@ -123,6 +123,11 @@ class DualMemory:
             return memories[0].predict_proba(x)
         return predict_by(x, memories, recognize(x, memories, self.config).chosen)
 
+    def column_moments(self, d: int) -> tuple[Array, Array, float]:
+        """Mean and covariance of the first d features of all samples learned, and their number."""
+        assert isinstance(self.ltm, JointlyScored)
+        return self.ltm.column_moments(d, [held.memory for held in self.stm.awake])
+
     def recognize(self, x: Array) -> Recognized:
         """Which of `memories` answers for each sample (appendix A)."""
         if isinstance(self.ltm, JointlyScored):

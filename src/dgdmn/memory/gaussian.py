@@ -5,7 +5,7 @@ into batches do not matter.
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ NOISE = 1e-14
 
 NOTHING = 1e-9
 """Share of a count that is rounding when all rows of a group were removed."""
+MIN_SHRINKAGE = 1e-3
+"""Least shrinkage of the covariance that fills missing values."""
+FILL_PASSES = 3
+"""Passes over the rows of a first call: each fills by the moments of the rows as filled before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,16 @@ class Moments:
         found: Doubles = (within + self.counts @ apart**2) / n
         return np.where(found > NOISE * (self.means**2).max(axis=0), found, 0.0)
 
+    def pooled(self, d: int) -> tuple[Doubles, Doubles, float]:
+        """Mean and covariance of all rows in the first d columns, whatever their group, and the number of rows."""
+        n = max(1.0, float(self.counts.sum()))
+        means = self.means[:, :d]
+        mean = (self.counts @ means) / n
+        between = np.sqrt(self.counts)[:, None] * (means - mean)
+        if self.scatter.ndim == 1:
+            return mean, (self.scatter[:d] + (between**2).sum(axis=0)) / n, n
+        return mean, (self.scatter[:d, :d] + gram(between)) / n, n
+
     @property
     def covariance(self) -> Doubles:
         """The scatter divided by the number of rows."""
@@ -134,6 +148,59 @@ def shrink(covariance: Doubles, amount: float, total: Doubles) -> Doubles:
     target = np.where(varies, max(amount * share, FLOOR) * total, 1.0)
     shrunk[np.diag_indices_from(shrunk)] += target
     return shrunk
+
+
+def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) -> NDArray[Any]:
+    """X with each NaN replaced by its mean given the values of its row: μ_m + Σ_mo Σ_oo⁻¹ (x_o − μ_o).
+
+    The covariance of n rows is shrunk by d / (n + d); if it is a diagonal, shape (d,), the mean is what is left.
+    """
+    missing = np.isnan(X)
+    if not missing.any():
+        return X
+    apart = np.where(missing, 0.0, X - mean)
+    if covariance.ndim == 2:
+        amount = max(MIN_SHRINKAGE, len(mean) / (n + len(mean)))
+        sigma = shrink(covariance, amount, np.diag(covariance))
+        precision = solve(sigma, np.eye(len(mean)))
+        patterns, group = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
+        order = np.argsort(group.ravel(), kind="stable")
+        ends = np.cumsum(np.bincount(group.ravel(), minlength=len(patterns)))
+        for rows in np.split(order, ends[:-1]):
+            m, o = np.flatnonzero(missing[rows[0]]), np.flatnonzero(~missing[rows[0]])
+            if not len(m) or not len(o):
+                continue
+            known = apart[np.ix_(rows, o)]
+            if len(m) <= len(o):  # the same by the inverse: Λ_mm is the smaller matrix
+                apart[np.ix_(rows, m)] = -solve(
+                    precision[np.ix_(m, m)], precision[np.ix_(m, o)] @ known.T
+                ).T
+            else:
+                apart[np.ix_(rows, m)] = known @ solve(sigma[np.ix_(o, o)], sigma[np.ix_(o, m)])
+    filled = X.copy()
+    filled[missing] = (mean + apart)[missing]
+    return filled
+
+
+def column_means(X: NDArray[Any]) -> Doubles:
+    """Mean of the values of each column that are not NaN; 0 if there is none."""
+    missing = np.isnan(X)
+    total = np.where(missing, 0.0, X).sum(axis=0, dtype=np.float64)
+    found: Doubles = total / np.maximum((~missing).sum(axis=0), 1)
+    return found
+
+
+def fill_from_rows(X: NDArray[Any]) -> NDArray[Any]:
+    """X with each NaN replaced by its mean given its row, by the moments of these rows; 0 in an empty column."""
+    missing = np.isnan(X)
+    if not missing.any():
+        return X
+    filled = np.where(missing, column_means(X), X)
+    for _ in range(FILL_PASSES):
+        mean = filled.mean(axis=0, dtype=np.float64)
+        covariance = gram(filled - mean) / len(X)
+        filled = fill_missing(X, mean, covariance, len(X))
+    return filled
 
 
 def solve(matrix: Doubles, right: Doubles) -> Doubles:

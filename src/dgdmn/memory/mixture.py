@@ -45,7 +45,7 @@ from dgdmn.memory.components import (
     own_factor,
     score_parts,
 )
-from dgdmn.memory.gaussian import NOTHING, Doubles, as_count, center_rows, gram, softmax
+from dgdmn.memory.gaussian import NOTHING, Doubles, Moments, as_count, center_rows, gram, softmax
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.memory.unknown import relative_scores, sketch, usual_share
@@ -300,6 +300,13 @@ class MixtureMemory:
         self.tasks, self.age = self.tasks.add(other.tasks), self.age + other.age
 
     # Answers
+
+    def column_moments(self, d: int, others: Sequence[Self] = ()) -> tuple[Doubles, Doubles, float]:
+        """Mean and covariance of the first d features over all rows of these memories, and their number."""
+        components = gather([self, *others])
+        counts = np.array([one.n for one in components], dtype=np.float64)
+        means = np.stack([one.mean[:d] for one in components]).astype(np.float64)
+        return Moments(counts, means, self.pool.scatter[:d, :d]).pooled(d)
 
     def joint_scores(
         self, x: Any, others: Sequence[Self]

@@ -103,6 +103,9 @@ class JointlyScored(Protocol):
     def rename_components(self, names: Mapping[str, str]) -> None:
         """Give tasks new names wherever `tasks` does not have them."""
 
+    def column_moments(self, d: int, others: Sequence[Any]) -> tuple[Array, Array, float]:
+        """Mean and covariance of the first d features over all samples of these memories, and their number."""
+
     def newest_task(self, label: int) -> str | None:
         """The task of the newest component of a class."""
 

@@ -94,7 +94,7 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
         return _plan_mixture(spec, tasks, info.memory_bytes, info.short_term, tuple(info.awake))
     _check_epochs(info.algorithm)
     # Inputs get one value, and new classes may come.
-    about |= {"features": 1, "feature_names": []}
+    about |= {"features": 1, "columns": {}}
     about["fitted"] |= {"shape": [1], "closed": False}
     about["config"] |= {"n_classes": 0, "exemplars": state.get("capacity", 0)}
     about["config"] |= {"prior_components": min(1, info.config.prior_components)}

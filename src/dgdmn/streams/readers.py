@@ -1,75 +1,129 @@
-"""Read arrays from .npz, .npy and .csv files, folders of images, and idx files.
+"""Read arrays from tables, .npz and .npy files, folders of images, and idx files.
 
 Files are not trusted: sizes are checked before values are read, and every failure is one sentence.
 """
 
-import csv
 import gzip
 import itertools
 import math
 import os
-import sys
 import warnings
 import zipfile
 import zlib
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
-from dgdmn.core.text import join_names, shorten
+from dgdmn.core.table import Columns, Table
+from dgdmn.core.text import join_names
+from dgdmn.streams.tables import (
+    LABEL_BYTES,
+    MAX_BYTES,
+    Wanted,
+    check_size,
+    read_csv,
+    read_parquet,
+    to_labels,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+__all__ = ["MAX_BYTES", "Arrays", "check_arrays", "read_arrays", "read_idx", "rows_by_value"]
+
 NPZ_KEYS = {"X": ("X", "x", "images"), "y": ("y", "labels", "label"), "task": ("task", "tasks")}
+FILE_TYPES = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .npz, .npy or a folder of images"
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 """What Pillow may decode, whatever the suffix says; for others it may start programs."""
+GRAY = ("1", "L", "LA")
+"""Pillow's modes of images without color."""
 MAX_PIXELS = 4096 * 4096
 """Most pixels of an image, checked before it is decoded."""
-MAX_BYTES = 1 << 30
-"""Most bytes of the values of a file or folder, checked before they are read. Reading takes about twice that."""
-LABEL_BYTES = 64
-"""What a label or task counts beside its text: about what Python needs for a string."""
-MAX_ROW_CHARACTERS = 1 << 24
-"""Most characters of a csv row."""
 
 
 class Arrays(NamedTuple):
-    """Samples, and labels, tasks and feature names where the source has them."""
+    """Samples, and labels, tasks and names where the source has them."""
 
     X: NDArray[Any]
+    """Numbers; the columns of a table as `Columns.encode` makes them, with NaN where a value is missing."""
     y: NDArray[Any] | None
     task: NDArray[Any] | None
     names: tuple[str, ...] = ()
+    """Names of the columns of a table."""
+    table: Table | None = None
+    """The table behind X."""
+    order: NDArray[np.float64] | None = None
+    """Numbers by which rows are ordered, where a column was named for that."""
+    label: str | None = None
+    """Name of the label column of a table."""
+    files: tuple[str, ...] = ()
+    """Names of the images of a folder, below it."""
+
+    @property
+    def inputs(self) -> Any:
+        """What an estimator learns from: the table, where there is one."""
+        return self.X if self.table is None else self.table
+
+    def take(self, rows: Any) -> "Arrays":
+        """Some of the rows, without their task, order and files."""
+        y = None if self.y is None else self.y[rows]
+        table = None if self.table is None else self.table[rows]
+        return Arrays(self.X[rows], y, None, self.names, table, label=self.label)
 
 
 def read_arrays(
-    path: str | os.PathLike[str], *, label: str | None = None, task: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    task: str | None = None,
+    order: str | None = None,
+    ignore: Collection[str] = (),
+    text: Collection[str] = (),
+    shape: tuple[int, ...] = (),
+    remembered: tuple[str, Collection[str]] = ("label", ()),
 ) -> Arrays:
-    """Read samples, labels and tasks from an .npz, .npy or .csv file or a folder of images.
+    """Read samples, labels and tasks from a table, an .npz or .npy file or a folder of images.
 
-    `label` and `task` name csv columns or npz arrays; by default "label" and "task" where they
-    exist. A folder holds images, or a folder per class, or folders per task and class.
+    `label` and `task` name columns of a table or npz arrays; by default "label" and "task" where they
+    exist. `order`, `ignore` and `text` name columns of a table: one to order rows by, those to leave out, and
+    those that are sentences. A folder holds images, or a folder per class, or folders per task and class;
+    they are resized to `shape`, or to one size if they have several. `remembered` are a label column and columns
+    to leave out that a file need not have.
     """
     path = Path(path)
-    readers = {".csv": _read_csv, ".npz": _read_numpy, ".npy": _read_numpy}
-    if not path.is_dir() and path.suffix.lower() not in readers:
-        raise UsageError(f"{path} has an unknown type: give .npz, .npy, .csv or a folder of images")
+    wanted = Wanted(label, task, order, ignore, text, *remembered)
+    kind = "".join(
+        path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
+    ).lower()
+    tables = {".csv": read_csv, ".tsv": read_csv, ".csv.gz": read_csv, ".tsv.gz": read_csv}
+    tables[".parquet"] = read_parquet
+    if not path.is_dir() and kind not in {*tables, ".npz", ".npy"}:
+        raise UsageError(f"{path} has an unknown type: give {FILE_TYPES}")
     if path.exists() and not path.is_dir() and not path.is_file():
         raise DataError(f"{path} is a pipe or a device: save the data as a file")
-    read = _read_folder if path.is_dir() else readers[path.suffix.lower()]
+    if (path.is_dir() or kind not in tables) and (order is not None or ignore or text):
+        raise UsageError(
+            f"{path} is not a table: it has no columns to order by, ignore or read as text"
+        )
     try:
-        arrays = read(path, label, task)
+        if path.is_dir():
+            arrays = _read_folder(path, shape)
+        elif kind in tables:
+            found = tables[kind](path, wanted)
+            X = Columns.fit(found.table, text).encode(found.table)
+            table, y, tasks, by, column = found
+            arrays = Arrays(X, y, tasks, table.names, table, by, column)
+        else:
+            arrays = _read_numpy(path, label, task)
         check_arrays(arrays, str(path), DataError)
         return arrays._replace(X=to_float(arrays.X))
     except DgdmnError:
@@ -78,12 +132,6 @@ def read_arrays(
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         line = (reason.splitlines() or [type(error).__name__])[0]
         raise DataError(f"{path} cannot be read: {line}") from error
-
-
-def _check_size(path: Path, size: int) -> None:
-    if size > MAX_BYTES:
-        sizes = f"{size:,} bytes of values, more than {MAX_BYTES:,}"
-        raise DataError(f"{path} has {sizes}: split it, or pass arrays in Python")
 
 
 def _read_numpy(path: Path, label: str | None, task: str | None) -> Arrays:
@@ -127,7 +175,7 @@ def _read_array(file: Any, path: Path, part: str, size: int = 0) -> tuple[NDArra
     if any(length < 0 for length in shape):
         raise DataError(f"{path} is damaged: {part} has shape {shape}")
     size += math.prod(shape) * _bytes_per_value(dtype, part)
-    _check_size(path, size)
+    check_size(path, size)
     file.seek(0)
     return npy.read_array(file, allow_pickle=False), size
 
@@ -140,107 +188,7 @@ def _bytes_per_value(dtype: np.dtype[Any], part: str) -> int:
     return max(1, widened.itemsize)
 
 
-def _read_csv(path: Path, label: str | None, task: str | None) -> Arrays:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = _csv_rows(path, file)
-        columns = next(rows, [])
-        first = next(rows, None)
-        if first is None:
-            raise DataError(f"{path} has no rows: give a header line and at least one row")
-        y_at, task_at, features = _find_columns(path, columns, label, task)
-        texts = {
-            i: (part, list[str]())
-            for i, part in ((y_at, "label"), (task_at, "task"))
-            if i is not None
-        }
-        values, longest = array("d"), 0
-        for number, row in enumerate(itertools.chain([first], rows), start=2):
-            if len(row) != len(columns):
-                raise DataError(f"{path} has {len(row)} values in row {number}, not {len(columns)}")
-            numbers = [_to_number(row[i]) for i in features]
-            if None in numbers:
-                i = features[numbers.index(None)]
-                where = f"row {number}, column {columns[i]!r}"
-                raise DataError(f"{path} has {shorten(row[i])!r} in {where}: features are numbers")
-            values.extend(numbers)  # type: ignore[arg-type]  # None is refused above
-            for i, (part, cells) in texts.items():
-                if not row[i].strip():
-                    where = f"row {number}, column {columns[i]!r}"
-                    raise DataError(f"{path} has no {part} in {where}: fill or remove it")
-                cells.append(sys.intern(row[i]))
-                longest = max(longest, len(row[i]))
-            text_bytes = len(texts) * (LABEL_BYTES + 4 * longest)
-            _check_size(path, (number - 1) * (values.itemsize * len(features) + text_bytes))
-    y, tasks = (None if i is None else to_labels(texts[i][1]) for i in (y_at, task_at))
-    X = np.frombuffer(values).reshape(-1, len(features))
-    return Arrays(X, y, tasks, tuple(columns[i] for i in features))
-
-
-def _csv_rows(path: Path, file: TextIO) -> Iterator[list[str]]:
-    """The rows that are not empty. A row that is too long is refused before it is split."""
-    length = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal length
-        while line := file.readline(MAX_ROW_CHARACTERS):
-            length += len(line)
-            if length >= MAX_ROW_CHARACTERS:
-                most = f"{MAX_ROW_CHARACTERS:,} characters"
-                raise DataError(f"{path} has a row of more than {most}: give a csv file")
-            yield line
-
-    for row in csv.reader(lines()):
-        length = 0
-        if row:
-            yield row
-
-
-def _find_columns(
-    path: Path, columns: list[str], label: str | None, task: str | None
-) -> tuple[int | None, int | None, list[int]]:
-    """The places of the labels, the tasks and the features."""
-    counted = [str(i) for i in range(len(columns))]  # how pandas names columns without a name
-    if columns != counted and None not in map(_to_number, columns):
-        raise DataError(f"{path} has no header: its first line is numbers, give each column a name")
-    name, times = Counter(columns).most_common(1)[0]
-    if times > 1:
-        raise DataError(f"{path} has {times} columns named {name!r}: give each its own name")
-    y_at, task_at = _column(path, columns, label, "label"), _column(path, columns, task, "task")
-    features = [i for i in range(len(columns)) if i not in (y_at, task_at)]
-    if not features:
-        raise DataError(f"{path} has no feature columns besides {join_names(columns)}")
-    return y_at, task_at, features
-
-
-def _column(path: Path, columns: Sequence[str], name: str | None, default: str) -> int | None:
-    if name is not None and name not in columns:
-        raise UsageError(f"{path} has no column {name!r}: it has {join_names(columns)}")
-    wanted = default if name is None else name
-    return columns.index(wanted) if wanted in columns else None
-
-
-def _to_number(text: str) -> float | None:
-    """A number as csv files write it: `float` alone also takes 1_000 and the digits of all scripts."""
-    try:
-        return float(text) if text.isascii() and "_" not in text else None
-    except ValueError:
-        return None
-
-
-def to_labels(texts: Iterable[str]) -> NDArray[Any]:
-    """Return texts as an array, of integers if every text is one in its usual form."""
-    texts = list(texts)
-    if any(text.endswith("\0") for text in set(texts)):
-        raise ValueError("a label or task ends with a NUL character, which an array drops")
-    try:
-        numbers = {text: int(text) for text in set(texts)}
-    except ValueError:
-        return np.array(texts)
-    usual = all(str(number) == text and abs(number) < 2**63 for text, number in numbers.items())
-    return np.array([numbers[text] for text in texts] if usual else texts)
-
-
-def _read_folder(path: Path, *_: str | None) -> Arrays:
+def _read_folder(path: Path, shape: tuple[int, ...]) -> Arrays:
     patterns = ("*", "*/*", "*/*/*")  # `glob` skips hidden names, `Path.glob` does not
     visible = [sorted(path / name for name in glob(p, root_dir=path)) for p in patterns]  # noqa: PTH207
     by_depth = [
@@ -265,25 +213,44 @@ def _read_folder(path: Path, *_: str | None) -> Arrays:
             raise DataError(f"{file} is not a regular file: replace or remove it")
     y = to_labels(file.parent.name for file in files) if depths[0] else None
     tasks = to_labels(file.parent.parent.name for file in files) if depths[0] == 2 else None
-    return Arrays(_read_images(path, files), y, tasks)
+    names = tuple(file.relative_to(path).as_posix() for file in files)
+    return Arrays(_read_images(path, files, shape), y, tasks, files=names)
 
 
-def _read_images(path: Path, files: list[Path]) -> NDArray[np.uint8]:
+def _read_images(path: Path, files: list[Path], shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Images of one size as (n, h, w), or as (n, h, w, 3) if one is not gray."""
-    images, first, channels = list[NDArray[np.uint8]](), (0, 0), 1
+    from PIL.Image import Resampling
+
+    sizes, channels = list[tuple[int, int]](), 3 if len(shape) == 3 and shape[2] == 3 else 1
     for file in files:
         with _open_image(file) as image:
-            if image.size != (first := first if images else image.size):
-                size, one_size = ("{} x {}".format(*shown) for shown in (image.size, first))
-                one = f"{files[0].name} is {one_size}"
-                raise DataError(f"{file} is {size} pixels, {one}: use one size")
-            is_gray = image.mode in ("1", "L", "LA")
-            channels = max(channels, 1 if is_gray else 3)
-            _check_size(path, len(files) * math.prod(first) * channels)
-            images.append(np.asarray(image.convert("L" if is_gray else "RGB")))
-    if channels == 3:
-        images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
-    return np.stack(images)
+            sizes.append(image.size)
+            channels = max(channels, 1 if image.mode in GRAY else 3)
+    size = _common_size(path, sizes, (shape[1], shape[0]) if len(shape) >= 2 else None)
+    check_size(path, len(files) * math.prod(size) * channels)
+    images = np.empty((len(files), size[1], size[0], channels), np.uint8)
+    for place, file in enumerate(files):
+        with _open_image(file) as image:
+            plain = image.convert("L" if image.mode in GRAY else "RGB")
+            plain = plain if plain.size == size else plain.resize(size, Resampling.BILINEAR)
+            images[place] = np.asarray(plain).reshape(size[1], size[0], -1)  # gray fills all three
+    return images if channels == 3 else images[..., 0]
+
+
+def _common_size(
+    path: Path, sizes: Sequence[tuple[int, int]], given: tuple[int, int] | None
+) -> tuple[int, int]:
+    """The given size, that of more than half of the images, or the median width and height."""
+    size, times = Counter(sizes).most_common(1)[0]
+    if 2 * times <= len(sizes):
+        width, height = np.median(sizes, axis=0)
+        size = round(float(width)), round(float(height))
+    size = given or size
+    if n := len(sizes) - Counter(sizes)[size]:
+        one = "{} x {}".format(*size)
+        text = f"{path}: {n} of {len(sizes)} images are resized to {one} pixels"
+        warnings.warn(text, stacklevel=5)
+    return size
 
 
 @contextmanager
@@ -327,8 +294,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
-    """Refuse empty arrays, arrays of different lengths, and values that are not finite numbers."""
-    X, y, task, _ = arrays
+    """Refuse empty arrays, arrays of different lengths, and values that are not finite; NaN may be in rows (n, d)."""
+    X, y, task = arrays[:3]
     if X.ndim < 2 or X.dtype.kind not in "buif":
         shapes = "(n, d), (n, h, w) or (n, h, w, c)"
         raise error(f"{name}: X is {X.dtype} {X.shape}, give numbers of shape {shapes}")
@@ -353,8 +320,9 @@ def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
                 raise error(f"{name}: {part} has {text!r}, which is not valid text; rename it")
             if part == "task" and not text.strip():
                 raise error(f"{name}: task has an empty name, give every row a task")
-    if X.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
-        row = int(np.argmin(finite.reshape(len(X), -1).all(axis=1)))
+    missing = np.isnan(X) if X.ndim == 2 and X.dtype.kind == "f" else False  # an image has none
+    if X.dtype.kind == "f" and not (right := np.isfinite(X) | missing).all():
+        row = int(np.argmin(right.reshape(len(X), -1).all(axis=1)))
         raise error(f"{name}: X has a NaN or infinite value in row {row} (from 0), fix it")
 
 

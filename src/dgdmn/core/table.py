@@ -1,0 +1,281 @@
+"""Table: columns of numbers and text by name. Columns: which they are, and their values as numbers.
+
+Nothing here depends on the rows of a table except the kind of each column. A category becomes a hash of its
+text, so one that is first seen later changes no size.
+"""
+
+import datetime
+import hashlib
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.core.embed import TEXT_COLUMNS, embed_texts
+from dgdmn.core.errors import UsageError
+from dgdmn.core.text import join_names, shorten
+
+Kind = Literal["number", "category", "text"]
+Doubles = NDArray[np.float64]
+CATEGORY_COLUMNS = 12
+"""Columns of ±1 for a category. Among 20 categories, two get the same ones with probability .05."""
+WIDTH = {"number": 1, "category": CATEGORY_COLUMNS, "text": TEXT_COLUMNS}
+MAX_COLUMNS = 100_000
+"""Most columns of a table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of named columns: float64 with NaN for a missing value, or objects: text, and None for a missing one."""
+
+    names: tuple[str, ...]
+    columns: tuple[NDArray[Any], ...]
+    source: str = "X"
+    """Where it comes from, for messages."""
+    first: int = 0
+    """Number of the first row in messages."""
+
+    def __post_init__(self) -> None:
+        for name, times in Counter(self.names).items():
+            if times > 1:
+                raise UsageError(f"{self.source} has {times} columns named {name!r}; rename one")
+        if len(self.names) != len(self.columns) or len({len(one) for one in self.columns}) > 1:
+            raise UsageError(f"{self.source} has columns of different lengths")
+
+    def __len__(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    def __getitem__(self, rows: Any) -> Self:
+        """The table with some of its rows."""
+        columns = tuple(column[rows] for column in self.columns)
+        return type(self)(self.names, columns, self.source)
+
+    def column(self, name: str) -> NDArray[Any]:
+        return self.columns[self.names.index(name)]
+
+    def select(self, names: Iterable[str]) -> Self:
+        """The table with these columns, in this order."""
+        chosen = tuple(names)
+        columns = tuple(self.column(name) for name in chosen)
+        return type(self)(chosen, columns, self.source, self.first)
+
+    def where(self, row: int, name: str) -> str:
+        """A cell, for messages."""
+        return f"row {row + self.first}, column {name!r}"
+
+    @classmethod
+    def from_frame(cls, frame: Any, source: str = "X") -> Self:
+        """The columns of a data frame: numbers and booleans, text and categories; dates are left out.
+
+        A frame is anything with `columns` and `frame[name]`, as pandas has it.
+        """
+        if isinstance(frame, cls):
+            return frame
+        kept, dates = dict[str, NDArray[Any]](), list[str]()
+        for name, times in Counter(map(str, frame.columns)).items():
+            if times > 1:
+                raise UsageError(f"{source} has {times} columns named {name!r}; rename one")
+        for name in frame.columns:
+            column = _read_column(frame[name], source, str(name))
+            if column is None:
+                dates.append(str(name))
+            else:
+                kept[str(name)] = column
+        warn_left_out(source, dates)
+        return cls(tuple(kept), tuple(kept.values()), source)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table or a data frame."""
+    return isinstance(X, Table) or (hasattr(X, "columns") and hasattr(X, "__getitem__"))
+
+
+def warn_left_out(source: str, dates: Sequence[str]) -> None:
+    """Say which columns of dates and times are not used."""
+    if dates:
+        names = join_names(map(repr, dates))
+        advice = "make them numbers to use them"
+        warnings.warn(f"{source}: dates in {names} are left out; {advice}", stacklevel=4)
+
+
+def _read_column(values: Any, source: str, name: str) -> NDArray[Any] | None:
+    """A column of a data frame; None for dates and times."""
+    dtype = getattr(values, "dtype", None)
+    kind = getattr(dtype, "kind", None) or np.asarray(values).dtype.kind
+    if kind in "mM":
+        return None
+    missing = np.asarray(values.isna() if hasattr(values, "isna") else _is_missing(values))
+    if kind in "buif":
+        numbers = np.full(len(missing), np.nan)
+        numbers[~missing] = np.asarray(values[~missing], np.float64)
+        return numbers
+    cells = np.array([*values, None], dtype=object)[:-1]
+    cells[missing] = None
+    if hasattr(dtype, "categories"):
+        return np.array([None if c is None else str(c) for c in [*cells]] + [None], object)[:-1]
+    return parse_cells(cells, source, name)
+
+
+def _is_missing(values: Any) -> NDArray[np.bool_]:
+    return np.array([one is None or one != one for one in values], dtype=bool)
+
+
+def parse_cells(cells: NDArray[Any], source: str, name: str, first: int = 0) -> NDArray[Any] | None:
+    """A column of Python objects as numbers or as text; None for dates and times.
+
+    Numbers and text in one column are refused, and so is any other object.
+    """
+    kinds = {str: "text", bool: "number", int: "number", float: "number"}
+    found, numbers = "", np.full(len(cells), np.nan)
+    for row, cell in enumerate(cells.tolist()):
+        if cell is None:
+            continue
+        cell = cell.item() if isinstance(cell, np.generic) else cell
+        is_date = isinstance(cell, datetime.date | datetime.time | datetime.timedelta)
+        kind = "date" if is_date else kinds.get(type(cell), "")
+        if not kind or (found and kind != found):
+            problem = f"{source} has {shorten(repr(cell))} in row {row + first}, column {name!r}"
+            before = f"which has {found}s above" if found else "which is neither text nor number"
+            raise UsageError(f"{problem}, {before.replace('texts', 'text')}; use one kind")
+        found = kind
+        if kind == "number":
+            numbers[row] = cell
+    return None if found == "date" else cells if found == "text" else numbers
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that a memory knows: the name and kind of each. Maps a table to numbers."""
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+
+    @classmethod
+    def fit(cls, table: Table, text: Iterable[str] = ()) -> Self:
+        """The columns of a table. Those named in `text` are sentences, other text is a category."""
+        if not table.names:
+            raise UsageError(f"{table.source} has no columns to learn from")
+        texts = set(text)
+        for name in texts - set(table.names):
+            have = join_names(table.names)
+            raise UsageError(f"{table.source} has no text column {name!r}; it has {have}")
+        kinds: list[Kind] = [
+            "text" if name in texts else "category" if column.dtype == object else "number"
+            for name, column in zip(table.names, table.columns, strict=True)
+        ]
+        return cls(table.names, tuple(kinds))
+
+    @classmethod
+    def of_numbers(cls, names: Sequence[str]) -> Self:
+        """Columns that are all numbers."""
+        return cls(tuple(names), tuple[Kind, ...](["number"] * len(names)))
+
+    @property
+    def width(self) -> int:
+        """Columns of numbers that it makes."""
+        return sum(WIDTH[kind] for kind in self.kinds)
+
+    @property
+    def is_numeric(self) -> bool:
+        return set(self.kinds) == {"number"}
+
+    @property
+    def is_coded(self) -> NDArray[np.bool_]:
+        """Which columns of numbers are codes of categories and sentences, shape (width,)."""
+        return np.concatenate([np.full(WIDTH[kind], kind != "number") for kind in self.kinds])
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """Names of the columns of sentences."""
+        return tuple(n for n, kind in zip(self.names, self.kinds, strict=True) if kind == "text")
+
+    def check_names(self, names: Sequence[str], source: str) -> None:
+        """Refuse columns that are missing or unknown, by name."""
+        missing = [name for name in self.names if name not in names]
+        extra = [name for name in names if name not in self.names]
+        if missing:
+            listed, have = join_names(map(repr, missing)), join_names(names)
+            raise UsageError(f"{source} lacks {_count(missing)} {listed}; it has {have}")
+        if extra:
+            listed, known = join_names(map(repr, extra)), join_names(self.names)
+            advice = f"leave it out (ignore); the memory knows {known}"
+            raise UsageError(f"{source} has the unknown {_count(extra)} {listed}; {advice}")
+
+    def encode(self, table: Table) -> Doubles:
+        """The table as numbers, shape (n, width); columns are found by name.
+
+        A number that is missing is NaN. A category is CATEGORY_COLUMNS signs, a text TEXT_COLUMNS numbers;
+        where either is missing, they are 0.
+        """
+        self.check_names(table.names, table.source)
+        parts = []
+        for name, kind in zip(self.names, self.kinds, strict=True):
+            column = table.column(name)
+            if (column.dtype == object) != (kind != "number"):
+                column = _change_kind(table, name, kind)
+            if kind == "number":
+                parts.append(np.asarray(column, np.float64)[:, None])
+                continue
+            levels = {cell: place for place, cell in enumerate(dict.fromkeys(column.tolist()))}
+            codes = np.zeros((len(levels), WIDTH[kind]))
+            given = [cell for cell in levels if cell is not None]
+            places = [levels[cell] for cell in given]
+            if given:
+                code = embed_texts(given) if kind == "text" else _hash_signs(name, given)
+                codes[places] = code
+            parts.append(codes[[levels[cell] for cell in column.tolist()]])
+        return np.concatenate(parts, axis=1)
+
+    def state(self) -> dict[str, str]:
+        """The kind of each column by its name."""
+        return dict(zip(self.names, self.kinds, strict=True))
+
+    @classmethod
+    def restore(cls, state: Any, width: int) -> Self:
+        """The columns that `state` described; they must make so many columns of numbers."""
+        if not isinstance(state, dict) or not 1 <= len(state) <= MAX_COLUMNS:
+            raise ValueError("columns must map names to kinds")
+        for name, kind in state.items():
+            if not isinstance(name, str) or kind not in get_args(Kind):
+                raise ValueError(f"column {shorten(repr(name))} has kind {shorten(repr(kind))}")
+        found = cls(tuple(state), tuple(state.values()))
+        if found.width != width:
+            raise ValueError(f"the columns make {found.width:,} numbers, the inputs have {width:,}")
+        return found
+
+
+def _count(names: Sequence[str]) -> str:
+    return "column" if len(names) == 1 else "columns"
+
+
+def _change_kind(table: Table, name: str, kind: Kind) -> NDArray[Any]:
+    """A column whose values are all missing fits every kind; any other is refused."""
+    column = table.column(name)
+    is_text = column.dtype == object
+    missing = _is_missing(column)
+    if missing.all():
+        return np.full(len(column), *((np.nan,) if kind == "number" else (None, object)))
+    row = int(np.argmin(missing))
+    value, now = shorten(repr(column.tolist()[row])), "text" if is_text else "a number"
+    was = "numbers" if kind == "number" else "text"
+    raise UsageError(
+        f"{table.source} has {value} in {table.where(row, name)}: the column had {was} before and is {now} "
+        "here; give it one kind"
+    )
+
+
+def _hash_signs(name: str, categories: Sequence[str]) -> Doubles:
+    """Signs of each category, shape (n, CATEGORY_COLUMNS): bits of a hash of the column's name and its text."""
+    size = CATEGORY_COLUMNS // 8 + 1
+    person = hashlib.blake2b(name.encode(errors="replace"), digest_size=16).digest()
+    digests = [
+        hashlib.blake2b(one.encode(errors="replace"), digest_size=size, person=person).digest()
+        for one in categories
+    ]
+    packed = np.frombuffer(b"".join(digests), np.uint8).reshape(len(categories), size)
+    bits = np.unpackbits(packed, axis=1)[:, :CATEGORY_COLUMNS]
+    return bits.astype(np.float64) * 2 - 1

@@ -1,0 +1,490 @@
+"""Read tables from .csv, .tsv and .parquet files.
+
+Files are not trusted: sizes are counted while values are read, and every failure is one sentence that names the
+file, and the row and column where there is one.
+"""
+
+import csv
+import datetime
+import gzip
+import itertools
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.core.errors import DataError, UsageError
+from dgdmn.core.table import Columns, Table, parse_cells, warn_left_out
+from dgdmn.core.text import join_names, shorten
+
+MAX_BYTES = 1 << 30
+"""Most bytes of the values of a file or folder, checked before they are read. Reading takes about twice that."""
+LABEL_BYTES = 64
+"""What a text counts beside its characters: about what Python needs for a string."""
+MAX_ROW_CHARACTERS = 1 << 24
+"""Most characters of a csv row."""
+CHUNK_ROWS, CHUNK_CHARACTERS = 1_000, 1 << 22
+"""Most rows, and about most characters, that are parsed at a time."""
+SEPARATORS = ",;\t"
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "<na>", "#n/a", "?"})
+"""Cells without a value, in any case."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+
+
+class Wanted(NamedTuple):
+    """Which columns of a table a caller names. All must exist, except those that are only remembered."""
+
+    label: str | None = None
+    task: str | None = None
+    order: str | None = None
+    ignore: Collection[str] = ()
+    text: Collection[str] = ()
+    remembered_label: str = "label"
+    remembered_ignore: Collection[str] = ()
+
+
+class TableFile(NamedTuple):
+    """What a file holds: features, and labels, tasks and an order of rows where it has them."""
+
+    table: Table
+    y: NDArray[Any] | None
+    task: NDArray[Any] | None
+    order: NDArray[np.float64] | None
+    label: str | None
+    """Name of the label column."""
+
+
+def check_size(path: Path, size: int) -> None:
+    """Refuse more bytes of values than MAX_BYTES."""
+    if size > MAX_BYTES:
+        sizes = f"{size:,} bytes of values, more than {MAX_BYTES:,}"
+        raise DataError(f"{path} has {sizes}: split it, or pass arrays in Python")
+
+
+class _Places(NamedTuple):
+    """Where the columns of a table are."""
+
+    label: int | None
+    task: int | None
+    order: int | None
+    features: list[int]
+
+
+def _find_columns(path: Path, names: Sequence[str], wanted: Wanted) -> _Places:
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{path} has {times} columns named {name!r}: give each its own name")
+    for name in (*wanted.ignore, *wanted.text):
+        _find(path, names, name, "")
+    label = _find(path, names, wanted.label, wanted.remembered_label)
+    ignored = {*wanted.ignore, *wanted.remembered_ignore}
+    unused = {*ignored, wanted.task, wanted.order}
+    if label is not None and names[label] != "label" and "label" in {*names} - unused:
+        both = f"two label columns, {names[label]!r} and 'label'"
+        raise DataError(f"{path} has {both}: leave one out (ignore), or rename it")
+    task = _find(path, names, wanted.task, "task")
+    order = _find(path, names, wanted.order, "")
+    taken = {label, task, order}
+    features = [i for i, name in enumerate(names) if i not in taken and name not in ignored]
+    if not features:
+        raise DataError(f"{path} has no feature columns besides {join_names(names)}")
+    return _Places(label, task, order, features)
+
+
+def _find(path: Path, names: Sequence[str], name: str | None, default: str) -> int | None:
+    if name is not None and name not in names:
+        raise UsageError(f"{path} has no column {name!r}: it has {join_names(names)}")
+    wanted = default if name is None else name
+    return names.index(wanted) if wanted in names else None
+
+
+# csv
+
+
+def read_csv(path: Path, wanted: Wanted) -> TableFile:
+    """Read a table of text with a header line; commas, semicolons or tabs separate its columns."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", newline="", encoding="utf-8-sig") as file:
+        separator = _find_separator(file)
+        rows = _csv_rows(path, file, separator)
+        names = [name.strip() for name in next(rows, [])]
+        first = next(rows, None)
+        if first is None:
+            raise DataError(f"{path} has no rows: give a header line and at least one row")
+        to_number = _to_decimal if separator == ";" else _to_number
+        counted = [str(i) for i in range(len(names))]  # how pandas names columns without a name
+        if names != counted and None not in map(to_number, names):
+            header = "its first line is numbers, give each column a name"
+            raise DataError(f"{path} has no header: {header}")
+        places = _find_columns(path, names, wanted)
+        given = dict.fromkeys([places.label], "label") | dict.fromkeys([places.task], "task")
+        columns: dict[int, _Cells | _Texts] = {
+            i: _Texts(path, names[i], given.get(i, ""))
+            for i, name in enumerate(names)
+            if i in given or name in wanted.text
+        }
+        for i in (*places.features, *([] if places.order is None else [places.order])):
+            columns.setdefault(i, _Cells(path, names[i], to_number))
+        for start, chunk in _chunks(path, itertools.chain([first], rows), len(names)):
+            for i, column in columns.items():
+                column.extend([row[i] for row in chunk], start)
+            check_size(path, sum(column.nbytes for column in columns.values()))
+    found = {i: column.values() for i, column in columns.items()}
+    dates = [names[i] for i in places.features if found[i].dtype.kind == "M"]
+    kept = [i for i in places.features if found[i].dtype.kind != "M"]
+    return _finish(path, names, places, found, kept, dates, 2)
+
+
+def _finish(
+    path: Path,
+    names: Sequence[str],
+    places: _Places,
+    found: dict[int, NDArray[Any]],
+    kept: Sequence[int],
+    dates: Sequence[str],
+    first: int,
+) -> TableFile:
+    if not kept:
+        raise DataError(f"{path} has no feature columns besides {join_names(names)}")
+    warn_left_out(str(path), dates)
+    source = str(path)
+    table = Table(tuple(names[i] for i in kept), tuple(found[i] for i in kept), source, first)
+    for name, column in zip(table.names, table.columns, strict=True):
+        if column.dtype == np.float64 and (odd := np.isinf(column)).any():
+            where = table.where(int(odd.argmax()), name)
+            raise DataError(f"{path} has an infinite value in {where}: remove it")
+    order = None if places.order is None else found[places.order]
+    if order is not None:
+        order = _to_order(path, names[places.order or 0], order, first)
+    width = Columns.fit(table).width
+    check_size(path, 8 * width * len(table))
+    y, task = (None if i is None else found[i] for i in (places.label, places.task))
+    return TableFile(table, y, task, order, None if y is None else names[places.label or 0])
+
+
+def _to_order(path: Path, name: str, values: NDArray[Any], first: int) -> NDArray[np.float64]:
+    """Numbers by which rows are sorted: values of a column, or seconds of its dates."""
+    if values.dtype.kind == "M":
+        seconds = (values - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        values = np.asarray(seconds, np.float64)
+    if values.dtype == object:
+        raise DataError(f"{path} has text in column {name!r}: order rows by numbers or dates")
+    if (missing := np.isnan(values)).any():
+        row = int(missing.argmax()) + first
+        raise DataError(f"{path} has no value in row {row}, column {name!r}: fill or remove it")
+    return values
+
+
+def _find_separator(file: TextIO) -> str:
+    """The separator that splits the header line into most columns, and the next line into as many."""
+    lines = [file.readline(MAX_ROW_CHARACTERS) for _ in range(2)]
+    file.seek(0)
+    best, most = SEPARATORS[0], (False, 1)
+    for separator in SEPARATORS:
+        header, row = (len(next(csv.reader([line], delimiter=separator), [])) for line in lines)
+        if header > 1 and (header == row, header) > most:
+            best, most = separator, (header == row, header)
+    return best
+
+
+def _csv_rows(path: Path, file: TextIO, separator: str) -> Iterator[list[str]]:
+    """The rows that are not empty. A row that is too long is refused before it is split."""
+    length = total = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal length, total
+        while line := file.readline(MAX_ROW_CHARACTERS):
+            length, total = length + len(line), total + len(line)
+            if length >= MAX_ROW_CHARACTERS:
+                most = f"{MAX_ROW_CHARACTERS:,} characters"
+                raise DataError(f"{path} has a row of more than {most}: give a csv file")
+            if total > 4 * MAX_BYTES:  # a small file may unpack to any number of empty lines
+                raise DataError(f"{path} has more than {4 * MAX_BYTES:,} characters: split it")
+            yield line
+
+    for row in csv.reader(lines(), delimiter=separator):
+        length = 0
+        if row:
+            yield row
+
+
+def _chunks(
+    path: Path, rows: Iterable[list[str]], n_columns: int
+) -> Iterator[tuple[int, list[list[str]]]]:
+    """Some rows at a time with the number of the first of them; all have the same number of cells."""
+    chunk, length, number = list[list[str]](), 0, 1
+    for row in rows:
+        number += 1
+        if len(row) != n_columns:
+            problem = f"{len(row)} values in row {number}, not {n_columns}"
+            raise DataError(f"{path} has {problem} as in its header")
+        chunk.append(row)
+        length += sum(map(len, row))
+        if len(chunk) == CHUNK_ROWS or length > CHUNK_CHARACTERS:
+            yield number + 1 - len(chunk), chunk
+            chunk, length = [], 0
+    if chunk:
+        yield number + 1 - len(chunk), chunk
+
+
+class _Texts:
+    """Cells as they are: labels and tasks, which must have values, or sentences."""
+
+    def __init__(self, path: Path, name: str, part: str) -> None:
+        self.path, self.name, self.part = path, name, part
+        self.cells, self.longest = list[str | None](), 0
+        self._seen: dict[str, str] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.cells) * (LABEL_BYTES + 4 * self.longest)  # as in an array of labels
+
+    def extend(self, cells: Sequence[str], start: int) -> None:
+        """Add cells; `start` is the row number of the first."""
+        for number, cell in enumerate(cells, start):
+            if not is_missing(cell):
+                self.cells.append(self._seen.setdefault(cell, cell))
+                self.longest = max(self.longest, len(cell))
+            elif self.part:
+                where = f"row {number}, column {self.name!r}"
+                raise DataError(f"{self.path} has no {self.part} in {where}: fill or remove it")
+            else:
+                self.cells.append(None)
+
+    def values(self) -> NDArray[Any]:
+        if self.part:
+            return to_labels(cell or "" for cell in self.cells)
+        return np.array([*self.cells, None], dtype=object)[:-1]
+
+
+class _Cells:
+    """Cells of a feature: numbers, categories, true and false, or dates."""
+
+    def __init__(self, path: Path, name: str, to_number: Callable[[str], float | None]) -> None:
+        self.path, self.name, self.to_number = path, name, to_number
+        self.numbers, self.texts = array("d"), list[str | None]()
+        self.has_numbers, self.extra = False, 0
+        self._seen: dict[str, str] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * (len(self.numbers) + len(self.texts)) + self.extra
+
+    def extend(self, cells: Sequence[str], start: int) -> None:
+        """Add cells; `start` is the row number of the first."""
+        joined = "".join(cells)
+        if not self._seen and joined.isascii() and "_" not in joined:
+            with suppress(ValueError):  # the usual case, and the fast one
+                values = [*map(float, cells)]
+                self.numbers.extend(values)
+                self.has_numbers = self.has_numbers or any(one == one for one in values)
+                return
+        for number, cell in enumerate(cells, start):
+            value = self.to_number(cell)
+            if is_missing(cell) and self._seen:
+                self.texts.append(None)
+            elif is_missing(cell):
+                self.numbers.append(math.nan)
+            elif value is None or self._seen:
+                self._add_text(cell.strip(), value, number)
+            else:
+                self.numbers.append(value)
+                self.has_numbers = True
+
+    def _add_text(self, cell: str, value: float | None, number: int) -> None:
+        where = f"{shorten(cell)!r} in row {number}, column {self.name!r}"
+        if value is None and _looks_like_number(cell):
+            advice = "numbers are written as 1234.5"
+            raise DataError(f"{self.path} has {where}: {advice}")
+        if self.has_numbers or value is not None:
+            above = "numbers" if self.has_numbers else "text"
+            raise DataError(
+                f"{self.path} has {where}, which has {above} above: features are numbers or text, not both; "
+                "fix the cell, or leave the column out (ignore)"
+            )
+        if not self._seen:  # missing cells may come first
+            self.texts, self.numbers = [None] * len(self.numbers), array("d")
+        if cell not in self._seen:
+            self._seen[cell] = cell
+            self.extra += LABEL_BYTES + 4 * len(cell)
+        self.texts.append(self._seen[cell])
+
+    def values(self) -> NDArray[Any]:
+        """Numbers, text, or datetime64."""
+        if not self._seen:
+            return np.array(self.numbers)
+        words = {cell.lower() for cell in self._seen}
+        if words <= {"true", "false"}:
+            truth = {cell: float(cell.lower() == "true") for cell in self._seen}
+            return np.array([math.nan if one is None else truth[one] for one in self.texts])
+        if all(map(_DATE.fullmatch, self._seen)):
+            dates = {cell: _to_date(cell) for cell in self._seen}
+            if None not in dates.values():
+                return np.array(
+                    [None if one is None else dates[one] for one in self.texts], "M8[us]"
+                )
+        return np.array([*self.texts, None], dtype=object)[:-1]
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell has no value.
+
+    >>> is_missing(" "), is_missing("NaN"), is_missing("0")
+    (True, True, False)
+    """
+    return len(cell) < 8 and cell.strip().lower() in MISSING
+
+
+def _to_date(text: str) -> datetime.datetime | None:
+    """A date without its time zone, in UTC."""
+    try:
+        found = datetime.datetime.fromisoformat(text)
+        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+    except (ValueError, OverflowError):
+        return None
+
+
+def _to_number(text: str) -> float | None:
+    """A number as csv files write it: `float` alone also takes 1_000 and the digits of all scripts."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return None
+
+
+def _to_decimal(text: str) -> float | None:
+    """The same where a comma may be the decimal point, as in files with semicolons."""
+    return _to_number(text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text.strip()) else text)
+
+
+def _looks_like_number(text: str) -> bool:
+    """Whether a text is a number in another notation: 1,000 or 50 % or 0x10, but not 10-20."""
+    plain = re.sub(r"[\s_,'’%$€£]", "", text)
+    for parse in (float, lambda one: int(one, 0)):
+        try:
+            parse(plain)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+def to_labels(texts: Iterable[str]) -> NDArray[Any]:
+    """Return texts as an array, of integers if every text is one in its usual form."""
+    texts = list(texts)
+    if any(text.endswith("\0") for text in set(texts)):
+        raise ValueError("a label or task ends with a NUL character, which an array drops")
+    try:
+        numbers = {text: int(text) for text in set(texts)}
+    except ValueError:
+        return np.array(texts)
+    usual = all(str(number) == text and abs(number) < 2**63 for text, number in numbers.items())
+    return np.array([numbers[text] for text in texts] if usual else texts)
+
+
+# parquet
+
+
+def read_parquet(path: Path, wanted: Wanted) -> TableFile:
+    """Read a parquet file of plain columns."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        install = "run: pip install 'dgdmn[parquet]'"
+        raise UsageError(f"{path} needs the package pyarrow; {install}") from error
+    with path.open("rb") as opened:
+        file = parquet.ParquetFile(opened)
+        schema = file.schema_arrow
+        places = _find_columns(path, schema.names, wanted)
+        used = [i for i in (*places, *places.features) if isinstance(i, int)]
+        for i in used:
+            if pa.types.is_nested(schema.types[i]):
+                problem = f"column {schema.names[i]!r} of type {schema.types[i]}"
+                raise DataError(f"{path} has {problem}: give numbers or text, or leave it out")
+        chosen = [schema.names[i] for i in used]
+        check_size(path, 8 * file.metadata.num_rows * len(used))
+        texts = [name for name in chosen if pa.types.is_large_string(schema.field(name).type)]
+        texts += [name for name in chosen if pa.types.is_string(schema.field(name).type)]
+        # as dictionaries: a small file may repeat a long text many times
+        file = parquet.ParquetFile(opened, read_dictionary=texts)
+        batches, size = list[Any](), 0
+        for batch in file.iter_batches(65_536, columns=chosen):
+            size += batch.nbytes
+            check_size(path, size)
+            batches.append(batch)
+        if not size:
+            raise DataError(f"{path} has no rows: give at least one row")
+    whole = pa.Table.from_batches(batches)
+    found, kept, dates = dict[int, NDArray[Any]](), list[int](), list[str]()
+    for i in used:
+        name, column = schema.names[i], whole.column(schema.names[i])
+        if i in (places.label, places.task):
+            part = "label" if i == places.label else "task"
+            labels = _label_texts(path, name, part, _cells(column, pa).tolist())
+            longest = max(map(len, labels))
+            check_size(path, len(labels) * (LABEL_BYTES + 4 * longest))
+            found[i] = to_labels(labels)
+            continue
+        values = _arrow_values(path, name, column, pa)
+        found[i] = values
+        if i in places.features and values.dtype.kind == "M":
+            dates.append(name)
+        elif i in places.features:
+            kept.append(i)
+    return _finish(path, schema.names, places, found, kept, dates, 1)
+
+
+def _arrow_values(path: Path, name: str, column: Any, pa: Any) -> NDArray[Any]:
+    """A column as float64, text or datetime64."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return np.asarray(column.cast(pa.timestamp("us")).to_numpy(), "M8[us]")
+    if pa.types.is_dictionary(kind):
+        cells = _cells(column, pa)
+        is_text = {type(one) for one in cells.tolist()} <= {str, type(None)}
+        return (
+            cells if is_text else np.array([None if c is None else str(c) for c in cells], object)
+        )
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return np.array([math.nan if one is None else float(one) for one in column.to_pylist()])
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+    found = parse_cells(_cells(column, pa), str(path), name, 1)
+    if found is None:
+        raise DataError(f"{path} has times in column {name!r}: leave it out (ignore)")
+    return found
+
+
+def _cells(column: Any, pa: Any) -> NDArray[Any]:
+    """A column as Python objects; equal texts of a dictionary are one object."""
+    if not pa.types.is_dictionary(column.type):
+        return np.array([*column.to_pylist(), None], dtype=object)[:-1]
+    parts = [np.empty(0, object)]
+    for chunk in column.chunks:
+        levels = np.array([*chunk.dictionary.to_pylist(), None], dtype=object)
+        parts.append(
+            levels[chunk.indices.fill_null(len(levels) - 1).to_numpy(zero_copy_only=False)]
+        )
+    return np.concatenate(parts)
+
+
+def _label_texts(path: Path, name: str, part: str, values: Sequence[Any]) -> list[str]:
+    """Labels as a csv file has them: whole numbers without a point, dates in ISO format."""
+    texts = []
+    for row, value in enumerate(values, start=1):
+        if value is None or value != value or (isinstance(value, str) and is_missing(value)):
+            where = f"row {row}, column {name!r}"
+            raise DataError(f"{path} has no {part} in {where}: fill or remove it")
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        texts.append(value.isoformat() if isinstance(value, datetime.date) else str(value))
+    return texts
