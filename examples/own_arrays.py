@@ -22,9 +22,9 @@ def main():
     stream = from_arrays(
         X, y, name="wine"
     )  # no task names: each class is a task; a fifth is for testing
-    # Pass the range of each feature: the range of the first task alone is too narrow.
+    # A network needs the range of each feature: the range of the first task alone is too narrow.
     settings = {"value_range": (X.min(axis=0), X.max(axis=0)), "random_state": 0, "min_steps": 200}
-    memory, network = DGDMN(n_stm=2, **settings), NN(**settings)
+    memory, network = DGDMN(n_stm=2, random_state=0), NN(**settings)
 
     def print_accuracies(when, names):
         tests = [(task.name, task.test) for task in stream if task.name in names]

@@ -35,8 +35,12 @@ def with_verdict(ours: Sequence[float], theirs: float | None) -> str:
 
 
 def judge(results: Results, spec: RunSpec, measure: str) -> str:
-    """A measure of a run, the paper's in brackets, and the verdict."""
-    theirs = paper.published(measure, spec.algorithm, spec.stream)
+    """A measure of a run, the paper's in brackets, and the verdict.
+
+    Runs with another preset, own data or validation rows are not the paper's: its number is left out.
+    """
+    comparable = spec.preset == "paper" and spec.evaluate_on == "test" and spec.data is None
+    theirs = paper.published(measure, spec.algorithm, spec.stream) if comparable else None
     return with_verdict(results.values(spec, measure), theirs)
 
 

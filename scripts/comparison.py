@@ -5,6 +5,7 @@
 Without directories of runs, only the page is written again.
 """
 
+import itertools
 import shutil
 import statistics
 import sys
@@ -18,6 +19,12 @@ from dgdmn.report.load import Run, load_runs
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results" / "comparison", ROOT / "docs" / "comparison.md"
 FILES = ("summary.json", "accuracy.csv", "accuracy_ltm.csv", "config.json")
+FIGURE = ROOT / "results" / "figures" / "comparison.svg"
+DRAWN = ("digits", "fashion", "clinc150")
+BEST = "DGDMN `best`"
+EQUAL_BYTES = 10_000_000
+"""Most bytes of a rival in the overview: `best` has 8 MB, and Ridge grows with the classes."""
+Methods = dict[str, list[Run]]
 MARK = "<!-- table: written by python scripts/comparison.py -->"
 
 
@@ -37,12 +44,33 @@ def method(run: Run) -> str:
     """What a row of the table is called; seeds of a code are seeds."""
     info = algorithm_info(run.algorithm)
     changes = {key: value for key, value in run.changes.items() if key != "code_seed"}
-    preset = f" `{run.preset}`" if info.generative or info.exemplars else ""
+    has_preset = info.generative or info.exemplars or run.algorithm == "joint"
+    preset = f" `{run.preset}`" if has_preset else ""
     options = (
         f" ({', '.join(f'{key} {value}' for key, value in changes.items())})" if changes else ""
     )
     mark = "‡" if info.category == "ceiling" else "†" if info.exemplars else ""
     return f"{info.title}{preset}{options}{mark}"
+
+
+def read() -> dict[str, Methods]:
+    """The runs of each stream by method, in the order of the registry. Those of the reproduction belong to it."""
+    paths = sorted(RESULTS.glob("*/config.json"))
+    paths += [
+        path
+        for name, preset in itertools.product(("dgdmn", "joint"), ("paper", "deep"))
+        for path in sorted(RESULTS.parent.glob(f"*-{name}-{preset}-seed?/config.json"))
+    ]
+    runs, problems = load_runs(path.parent for path in paths)
+    assert not problems, problems
+    streams: dict[str, Methods] = {name: defaultdict(list) for name in STREAMS}
+    for run in runs:
+        streams[run.stream][method(run)].append(run)
+    return {name: methods for name, methods in streams.items() if BEST in methods}
+
+
+def mean(runs: list[Run], number: str = "acc") -> float:
+    return statistics.fmean(run.number(number) for run in runs)
 
 
 def mean_se(values: list[float]) -> str:
@@ -52,35 +80,87 @@ def mean_se(values: list[float]) -> str:
     return f"{text} ± {format_ratio(statistics.stdev(values) / len(values) ** 0.5)}"
 
 
+def overview(streams: dict[str, Methods]) -> list[str]:
+    """`best` on each stream beside the best rival without rows at equal bytes, and the best ceiling."""
+    lines = ["| stream | DGDMN `best` | best rival without rows | | ceiling | | chosen λ, g |"]
+    lines += ["|---|--:|--:|---|--:|---|---|"]
+    ahead = near = top = 0
+    for name, methods in streams.items():
+        own, rivals, ceilings = mean(methods[BEST]), {}, {}
+        for title, runs in methods.items():
+            if title.endswith("‡"):
+                ceilings[title] = mean(runs)
+            elif title.startswith("DGDMN `best`") or title.endswith("†"):
+                continue
+            elif mean(runs, "memory_bytes") <= EQUAL_BYTES:
+                rivals[title] = mean(runs)
+        rival, ceiling = (
+            max(rivals, key=rivals.__getitem__),
+            max(ceilings, key=ceilings.__getitem__, default=""),
+        )
+        ahead, near = ahead + (own >= rivals[rival]), near + (own >= rivals[rival] - 0.01)
+        top += bool(ceiling) and own >= ceilings[ceiling] - 0.03
+        chosen = sorted({_chosen(run) for run in methods[BEST]} - {""})
+        cells = [STREAMS[name].title, f"**{mean_se([r.acc for r in methods[BEST]])}**"]
+        cells += [format_ratio(rivals[rival]), rival]
+        cells += [format_ratio(ceilings[ceiling]) if ceiling else "–", ceiling, "; ".join(chosen)]
+        lines.append(f"| {' | '.join(cells)} |")
+    n = len(streams)
+    counts = f"within .01 of the best rival on {near} of {n} streams, level or ahead on {ahead}, within .03 of the "
+    return [*lines, "", f"`best` is {counts}ceiling on {top}."]
+
+
+def _chosen(run: Run) -> str:
+    chosen = (run.record.summary or {}).get("chosen")
+    return f"{chosen['shrinkage']:g}, {chosen['own_covariance']:g}" if chosen else ""
+
+
 def table() -> str:
-    """One table for each stream, best accuracy first; ceilings and methods that keep rows are marked."""
-    runs, problems = load_runs(path.parent for path in sorted(RESULTS.glob("*/config.json")))
-    assert not problems, problems
-    streams: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        streams[run.stream][method(run)].append(run)
-    lines = []
-    for name in (one for one in STREAMS if one in streams):
+    """An overview, then one table for each stream, best accuracy first; ceilings and stored rows are marked."""
+    streams = read()
+    lines = [*overview(streams), ""]
+    for name, methods in streams.items():
         lines += [f"### {STREAMS[name].title}", ""]
         lines += ["| method | accuracy | rows right | BWT | train CPU s | bytes | seeds |"]
         lines += ["|---|--:|--:|--:|--:|--:|--:|"]
-        groups = sorted(
-            streams[name].items(), key=lambda one: -statistics.fmean(r.acc for r in one[1])
-        )
-        for title, group in groups:
+        for title, group in sorted(methods.items(), key=lambda one: -mean(one[1])):
             bwt = [run.number("bwt") for run in group]
             cells = [
-                f"**{title}**" if title.startswith("DGDMN `best`") else title,
+                f"**{title}**" if title == BEST else title,
                 mean_se([run.acc for run in group]),
-                format_ratio(statistics.fmean(run.number("row_accuracy") for run in group)),
+                format_ratio(mean(group, "row_accuracy")),
                 format_ratio(statistics.fmean(bwt)) if all(b == b for b in bwt) else "–",
-                f"{statistics.fmean(run.number('train_cpu_seconds') for run in group):.1f}",
-                format_bytes(statistics.fmean(run.number("memory_bytes") for run in group)),
+                f"{mean(group, 'train_cpu_seconds'):.1f}",
+                format_bytes(mean(group, "memory_bytes")),
                 str(len(group)),
             ]
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def draw() -> None:
+    """Accuracy against bytes and against CPU seconds, a row for each of three streams."""
+    from matplotlib import pyplot as plt
+
+    streams = {name: methods for name, methods in read().items() if name in DRAWN}
+    figure, axes = plt.subplots(len(streams), 2, figsize=(9, 3.2 * len(streams)), squeeze=False)
+    for (name, methods), pair in zip(streams.items(), axes, strict=True):
+        shown = {title: runs for title, runs in methods.items() if mean(runs) > 0.5}
+        for axis, number in zip(pair, ("memory_bytes", "train_cpu_seconds"), strict=True):
+            for title, runs in shown.items():
+                x, y = mean(runs, number), mean(runs)
+                color = "#c2410c" if title.startswith("DGDMN `best`") else "#475569"
+                axis.plot(x, y, "o", ms=4, color=color)
+                short = title.replace("`", "").replace("Ridge (ridge_units ", "Ridge (")
+                axis.annotate(
+                    short, (x, y), (4, 2), textcoords="offset points", size=6, color=color
+                )
+            axis.set(xscale="log", title=STREAMS[name].title, ylabel="accuracy")
+            axis.set_xlabel("bytes" if number == "memory_bytes" else "CPU seconds of training")
+            axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(FIGURE, metadata={"Date": None})
 
 
 def write_page() -> None:
@@ -92,3 +172,4 @@ def write_page() -> None:
 if __name__ == "__main__":
     collect([Path(word) for word in sys.argv[1:]])
     write_page()
+    draw()

@@ -20,4 +20,4 @@ def test_a_method_is_named_by_its_options_but_not_by_its_code_seed():
             path.parent for path in script["RESULTS"].glob("hapt-*/config.json")
         )[0]
     }
-    assert {"DGDMN `best`", "SLDA", "Ridge (ridge_units 1390)", "Joint‡"} <= names
+    assert {"DGDMN `best`", "SLDA", "Ridge (ridge_units 1390)", "Joint `deep`‡"} <= names

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dgdmn.algorithms.slda import SLDA
     from dgdmn.algorithms.slowdown import EWC, SI, LwF
     from dgdmn.config import Config
+    from dgdmn.runs.estimators import run_stream
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Ridge",
     "load",
     "merge",
+    "run_stream",
 ]
 
 
@@ -51,6 +53,7 @@ def __getattr__(name: str) -> Any:
     targets = {info.target.partition(":")[2]: info.target for info in ALGORITHMS.values()}
     targets |= {"Config": "dgdmn.config:Config", "load": "dgdmn.algorithms.persistence:load"}
     targets |= {"merge": "dgdmn.algorithms.generative:merge"}
+    targets |= {"run_stream": "dgdmn.runs.estimators:run_stream"}
     return load_target(targets[name])
 
 

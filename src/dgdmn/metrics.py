@@ -9,7 +9,7 @@ transfer and curves are about the tasks seen so far, its ACC about all columns.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,6 +113,29 @@ def expected_calibration_error(p: ArrayLike, y: ArrayLike, bins: int = 15) -> fl
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     gaps = np.bincount(place, weights=hits - confidence, minlength=bins)
     return float(np.abs(gaps).sum() / n)
+
+
+def count_right(right: ArrayLike, groups: Iterable[str]) -> dict[str, list[int]]:
+    """How many answers are right, and how many rows there are, in each group.
+
+    >>> count_right([True, False, True], ["a", "a", "b"])
+    {'a': [1, 2], 'b': [1, 1]}
+    """
+    found: dict[str, list[int]] = {}
+    for hit, group in zip(np.asarray(right, dtype=int).tolist(), groups, strict=True):
+        counts = found.setdefault(group, [0, 0])
+        counts[0] += hit
+        counts[1] += 1
+    return dict(sorted(found.items()))
+
+
+def macro_accuracy(by_class: Mapping[str, Sequence[int]]) -> float:
+    """The mean accuracy of the classes, each counted once however many rows it has.
+
+    >>> macro_accuracy({"often": [90, 90], "rare": [5, 10]})
+    0.75
+    """
+    return float(np.mean([right / rows for right, rows in by_class.values()]))
 
 
 def _matrix(A: ArrayLike) -> Matrix:

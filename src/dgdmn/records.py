@@ -56,15 +56,21 @@ Phase = Literal[
 def run_key(config: Mapping[str, Any]) -> str:
     """The hash of everything that decides a run's numbers, from its configuration as plain JSON values.
 
-    The preset's name is not part of it. Options that the algorithm does not use are left out, and so are
-    `arguments` if there are none: runs from before they existed keep their keys.
+    The preset's name is not part of it, and neither are the places of own data, which may move. Options that
+    the algorithm does not use are left out, and so are `arguments` and `data` if there are none, and `priors`
+    if they are uniform: runs from before they existed keep their keys.
     """
     info = algorithm_info(config["algorithm"])
     names = ("stream", "algorithm", "seed", "evaluate_on", "revise", "together")
     options = config["options"]
     used = {name: value for name, value in options.items() if not info.unused(name, options)}
+    if used.get("priors") == "uniform":
+        del used["priors"]
     arguments = {"arguments": given} if (given := config.get("arguments")) else {}
-    return key_of({**{name: config[name] for name in names}, "options": used, **arguments})
+    data = {k: v for k, v in (config.get("data") or {}).items() if k not in ("path", "test")}
+    given_data = {"data": data} if data else {}
+    same = {name: config[name] for name in names}
+    return key_of({**same, "options": used, **arguments, **given_data})
 
 
 def find_runs(directory: Path) -> dict[str, Path]:

@@ -714,6 +714,8 @@ FORGED = [
     ((*ONE, "n"), -5, "n is -5"),
     ((*ONE, "n"), 2.0, "n is 2.0"),
     ((*ONE, "n"), 10**13, "n is"),
+    ((*ONE, "n"), 1e-9, "n is 1e-09"),
+    ((*ONE, "n"), 1e12 + 0.5, "n is"),
     ((*ONE, "label"), 4, "label is 4"),
     ((*ONE, "label"), -1, "label is -1"),
     ((*ONE, "label"), True, "label is True"),
@@ -783,6 +785,7 @@ FORGED = [
     (("config", "memory_budget"), 1_000, "memory_budget"),
     (("config", "generator"), "vae", ""),
     (("config", "shrinkage"), 7.0, "shrinkage"),
+    (("config", "priors"), "many", "priors"),
 ]  # fmt: skip
 
 

@@ -145,7 +145,7 @@ def accuracies(directory):
 @pytest.mark.parametrize("name", SEQUENTIAL)
 def test_a_stopped_run_starts_again_and_completes(name, tmp_path):
     asked = iter(range(100))
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match="cannot be saved, so the run starts again"):
         execute(spec(name), tmp_path / "a", every=0.0, stop=lambda: next(asked) >= 3)
     directory = tmp_path / "a" / spec(name).name
     assert len(accuracies(directory).splitlines()) > 3, "some tasks were learned"

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from dgdmn.cli.options import _ARGUMENT, FIELDS, VERBS
+from dgdmn.cli.options import _ARGUMENT, VERBS
+from dgdmn.config.entries import FIELDS
 
 HEAVY = {
     "torch",
@@ -98,7 +99,7 @@ def test_learn_shows_no_option_of_another_algorithm(call):
         ("rn embedded", "no verb 'rn' (did you mean run?); there are run, compare, resume"),
         ("reproduce table-acc", "`dgdmn reproduce` is now `python -m reproduction`"),
         ("run", "required: STREAM; `dgdmn run --help`"),
-        ("run digts", "no stream 'digts' (did you mean digits?)"),
+        ("run digts", "no stream or file 'digts' (did you mean digits?)"),
         ("run embedded --algorithm dgdm", "did you mean dgdmn"),
         ("run embedded --algorithm nn dgdmn:bst", "no preset 'bst' (did you mean best?)"),
         ("run embedded --algorithm dgdm:best", "no algorithm 'dgdm' (did you mean dgdmn?)"),

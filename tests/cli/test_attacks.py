@@ -20,8 +20,8 @@ import pytest
 import dgdmn
 from dgdmn import cli
 from dgdmn.algorithms import algorithm
-from dgdmn.cli.options import DEFAULT_ALGORITHM, applicable_fields, flag
 from dgdmn.config import DEFAULT_PRESET, PRESETS, resolve
+from dgdmn.config.entries import DEFAULT_ALGORITHM, applicable_fields, flag
 from dgdmn.config.registry import ALGORITHMS
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="forks, and sees locks in /proc")

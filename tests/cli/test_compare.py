@@ -15,8 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from dgdmn.cli import compare as cli
-from dgdmn.cli.options import VERBS, parse, parse_entry
+from dgdmn.cli.options import VERBS, parse
 from dgdmn.cli.run import make_specs
+from dgdmn.config.entries import parse_entry
 from dgdmn.core.errors import UsageError
 from dgdmn.core.text import format_bytes, format_mean_sem
 from dgdmn.records import find_runs
@@ -167,13 +168,20 @@ def test_the_table_has_the_numbers_of_the_runs(tmp_path, call, in_process, monke
         values = {key: [one[key] for one in seeds] for key in seeds[0]}
         assert shown[name] == [
             format_mean_sem(values["acc"]),
+            format_mean_sem(values["macro_accuracy"]),
             "–" if one_row else format_mean_sem(values["bwt"]),
             format_seconds(fmean(values["train_cpu_seconds"])),
             format_seconds(fmean(values["evaluate_cpu_seconds"])),
             format_bytes(fmean(values["memory_bytes"])),
             "2",
         ]
-        keys = ["acc", "row_accuracy", "train_cpu_seconds", "evaluate_cpu_seconds"]
+        keys = [
+            "acc",
+            "row_accuracy",
+            "macro_accuracy",
+            "train_cpu_seconds",
+            "evaluate_cpu_seconds",
+        ]
         for key in (*keys, *([] if one_row else ["bwt"])):
             assert float(row[key]) == pytest.approx(fmean(values[key]))
             assert float(row[f"{key}_se"]) == pytest.approx(stdev(values[key]) / 2**0.5)
@@ -182,7 +190,7 @@ def test_the_table_has_the_numbers_of_the_runs(tmp_path, call, in_process, monke
     assert [row["stores_rows"] for row in table] == ["0", "1", "1"]
     assert [row["ceiling"] for row in table] == ["0", "0", "1"]
     markdown = (tmp_path / "runs" / "compare.md").read_text().splitlines()
-    assert markdown[0].startswith("| stream | method | accuracy | BWT | train CPU s |")
+    assert markdown[0].startswith("| stream | method | accuracy | macro | BWT | train CPU s |")
     assert f"**{format_bytes(float(table[0]['memory_bytes']))}**" in markdown[2]
     assert not any("**" in line for line in markdown if "†" in line or "‡" in line)
     # Finished runs are used, whatever their directories are called.
@@ -215,6 +223,7 @@ def fake_group(name, numbers, **traits):
             info=info,
             changes={},
             options={},
+            data={},
             revise=(),
             together=False,
             evaluate_on="test",
@@ -235,10 +244,10 @@ def test_special_characters_are_escaped_in_every_format():
     assert row == (
         r"own\_stream & a\_b \& 50\% \{x\} \#1 \$y\$ \textasciitilde{} \textasciicircum{} "
         r"\textbackslash{}end\{tabular\} $|$ *c* $<$b$>$ & \textbf{.500 $\pm$ .000} & "
-        r"\textbf{$-$.250 $\pm$ .000} & -- & -- & -- & 2 \\"
+        r"-- & \textbf{$-$.250 $\pm$ .000} & -- & -- & -- & 2 \\"
     )
     row = next(line for line in cli.to_markdown(table).splitlines() if "50%" in line)
-    assert len(re.findall(r"(?<!\\)\|", row)) == 9, "eight cells"
+    assert len(re.findall(r"(?<!\\)\|", row)) == 10, "nine cells"
     assert r"\*c\* \<b>" in row
     (row,) = csv.DictReader(cli.to_csv(table).splitlines())
     assert (row["method"], row["acc"], row["train_cpu_seconds"]) == (nasty, "0.5", "")
@@ -270,7 +279,7 @@ def test_bold_is_the_best_method_that_stores_no_rows():
     ("words", "expected"),
     [
         ("embedded", "--algorithms is missing; name the methods to compare"),
-        ("embeded --algorithms nn", "no stream 'embeded' (did you mean embedded?)"),
+        ("embeded --algorithms nn", "no stream or file 'embeded' (did you mean embedded?)"),
         ("embedded --algorithms joit", "no algorithm 'joit' (did you mean joint?)"),
         ("embedded --algorithms nn:quik", "no preset 'quik' (did you mean quick?)"),
         ("embedded --algorithms nn+min_stps=3", "no option 'min_stps' of nn (did you mean min_st"),

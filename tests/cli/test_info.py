@@ -56,11 +56,8 @@ def test_plan_of_a_memory(call, refuse, tmp_path, monkeypatch):
         ("learn", "30"), ("learn", "30"), ("sleep", "69"), ("learn", "30"), ("sleep", "70"),
     ]  # fmt: skip
     for words, expected in (
-        (
-            "digts",
-            "digts is neither a memory nor a stream (did you mean digits?); streams are digits",
-        ),
-        ("memory --n-stm 4", "memory is not a stream; a memory has its options already"),
+        ("digts", "no stream or file 'digts' (did you mean digits?); the streams are digits"),
+        ("memory --n-stm 4", "memory is a memory, which has its options already; leave them out"),
         ("embedded --algorithm dgdm", "did you mean dgdmn"),
         ("embedded --last 0", "--last is 0"),
     ):

@@ -79,15 +79,20 @@ def test_a_memory_from_learning_to_export(forest, call, monkeypatch):
     accuracy = float(re.fullmatch(r"accuracy ([\d.]+) \(\d+ of 150 rows\)\n", err)[1])
     assert accuracy == pytest.approx(np.mean(model.predict(data["X"]) == data["y"]), abs=1e-4)
     rows = list(csv.DictReader(io.StringIO(Path("y.csv").read_text())))
-    assert list(rows[0]) == ["row", "label", "p(ash)", "p(beech)", "p(cedar)", "memory", "known"]
+    ranked = ["label", "p", "label_2", "p_2", "label_3", "p_3"]
+    assert list(rows[0]) == ["row", *ranked, "task", "memory", "unknown"]
     assert [row["label"] for row in rows] == model.predict(data["X"]).tolist()
     assert [row["memory"] for row in rows] == model.recognize(data["X"]).answered_by.tolist()
     assert {row["memory"] for row in rows} == {"cedars", "long-term memory"}
-    assert {row["known"] for row in rows} == {"true"}
+    assert {(row["memory"], row["task"]) for row in rows} == {
+        ("cedars", "cedars"),
+        ("long-term memory", ""),
+    }
+    assert {row["unknown"] for row in rows} == {"false"}
     rows = list(
         csv.DictReader(io.StringIO(call("predict", "forest", "all.npz", "--task", "cedars")[0]))
     )
-    assert {(row["memory"], row["known"]) for row in rows} == {("cedars", "")}
+    assert {(row["memory"], row["unknown"]) for row in rows} == {("cedars", "")}
 
     facts = json.loads(call("inspect", "forest", "--json")[0])
     assert facts["tasks"] == {
@@ -408,9 +413,14 @@ def test_a_mixture_tells_rows_that_are_like_nothing_learned(tmp_path, monkeypatc
     call("learn", "m", "again.npz", "--task", "a")
     np.savez("new.npz", X=np.concatenate([trees("ash", n=20, seed=3)[0], np.full((20, 2), 60.0)]))
     rows = list(csv.DictReader(call("predict", "m", "new.npz")[0].split("\n")))
-    known = [row["known"] for row in rows]
-    assert known[:20].count("true") >= 18
-    assert known[20:] == ["false"] * 20
+    marks = [row["unknown"] for row in rows]
+    assert marks[:20].count("false") >= 18
+    assert marks[20:] == ["true"] * 20
+    rows = csv.DictReader(call("predict", "m", "new.npz", "--unknown-rate", "0")[0].split("\n"))
+    assert {row["unknown"] for row in rows} == {""}
+    out, err = call("predict", "m", "new.npz", "--unknown-rate", "0.3")
+    assert "of 40 marked as unknown\n" in err
+    assert out.count("true") > 20
 
 
 def test_predicting_with_a_mixture_imports_no_torch(grove):

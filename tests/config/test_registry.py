@@ -111,7 +111,12 @@ def test_with_a_mixture_memory_no_option_of_its_networks_is_used(name):
         (algorithm_info, "", "no algorithm ''; there are nn"),
         (algorithm_info, "xyz", "no algorithm 'xyz'; there are nn"),
         (stream_info, "digts", r"no stream 'digts' \(did you mean digits\?\); there are digits"),
-        (generator_info, "vea", r"no generator 'vea' \(did you mean vae\?\); there are vae"),
+        (
+            generator_info,
+            "vea",
+            r"no generator 'vea' \(did you mean vae\?\); there are mixture, vae",
+        ),
+        (generator_info, "mixtur", r"no generator 'mixtur' \(did you mean mixture\?\)"),
     ],
 )
 def test_unknown_names_are_refused_with_a_suggestion(find, name, message):

@@ -123,3 +123,14 @@ def test_the_mean_of_curves_of_different_length():
     assert mean_curve([[1, 2, 3], [3, 4]]) == (2, 3, 3)
     assert mean_curve([]) == ()
     assert math.isnan(mean_curve([[math.nan]])[0])
+
+
+def test_a_file_that_is_read_in_two_ways_is_two_streams(matrix_run):
+    def make(label, seed=0):
+        data = {"path": "/home/anna/my.csv", "label": label, "ignore": [], "digest": "0"}
+        return matrix_run("nn", seed, [[1, 0], [0, 1]], data=data)
+
+    streams = group_runs([make("a"), make("b"), make("a", 1)])
+    assert [len(stream.runs) for stream in streams] == [2, 1]
+    assert [stream.title.rpartition(" (")[2] for stream in streams] == ["label a)", "label b)"]
+    assert streams[0].runs[0].data["path"] == "my.csv", "a page does not say where it is"

@@ -164,13 +164,13 @@ def loads(monkeypatch):
 
 def given_rows(monkeypatch):
     """The images that models learn from now on; the plan learns flat rows."""
-    given, learn = [], ContinualClassifier.partial_fit
+    given, learn = [], ContinualClassifier._partial_fit
 
     def note(self, X, y, *arguments, **named):
         given.extend([(X, y)] * (X.ndim == 3))
         return learn(self, X, y, *arguments, **named)
 
-    monkeypatch.setattr(ContinualClassifier, "partial_fit", note)
+    monkeypatch.setattr(ContinualClassifier, "_partial_fit", note)
     return given
 
 
@@ -497,18 +497,20 @@ def test_accuracy_is_recorded_over_tasks_and_over_rows(tmp_path):
     assert record.accuracy[-1].tolist() == [0, 1], "equal inputs: the last class is predicted"
     assert record.summary["acc"] == 0.5
     assert record.summary["row_accuracy"] == 0.2
+    assert record.summary["macro_accuracy"] == 0.5
+    assert record.summary["by_class"] == {"0": [0, 8], "1": [2, 2]}
     assert record.summary["evaluate_cpu_seconds"] > 0
 
 
 def test_an_argument_of_the_class_reaches_the_estimator_and_survives_a_stop(tmp_path, monkeypatch):
     used, looks = [], itertools.count()
-    learn = ContinualClassifier.partial_fit
+    learn = ContinualClassifier._partial_fit
 
-    def note(self, X, y, **named):
+    def note(self, X, *arguments):
         used.extend([self.generator] * (X.ndim == 3))  # the plan learns flat rows
-        return learn(self, X, y, **named)
+        return learn(self, X, *arguments)
 
-    monkeypatch.setattr(ContinualClassifier, "partial_fit", note)
+    monkeypatch.setattr(ContinualClassifier, "_partial_fit", note)
     one = replace(spec(algorithm="dgr"), arguments={"generator": "vae"})
     with pytest.raises(Interrupted):
         execute(one, tmp_path, stop=lambda: next(looks) > 12)

@@ -56,11 +56,10 @@ class ClosedFormClassifier(ContinualClassifier):
     scale: Any = None
     """(center, spread) of the columns for `relu`; by default those of the first call."""
 
-    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+    def _new_inputs(self, X: NDArray[Any], config: Config, weight: Doubles | None = None) -> Inputs:
         features = self.features if callable(self.features) else config.features
-        return FrontEnd.fit(
-            X, features, seed=config.code_seed, image_shape=self.image_shape, scale=self.scale
-        )
+        given: dict[str, Any] = {"image_shape": self.image_shape, "scale": self.scale}
+        return FrontEnd.fit(X, features, seed=config.code_seed, weight=weight, **given)
 
     def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
         own = self.features if callable(self.features) else None
@@ -117,7 +116,7 @@ def _controller() -> ThreadpoolController:
 class Sums(Protocol):
     """Sums over rows, from which a linear classifier follows for any setting."""
 
-    def add(self, x: Doubles, y: NDArray[np.int64]) -> Self:
+    def add(self, x: Doubles, y: NDArray[np.int64], weight: Doubles | None) -> Self:
         """The sums with more rows."""
 
     def head(self, setting: float) -> tuple[Doubles, Doubles]:
@@ -154,15 +153,16 @@ class SumsMemory:
 
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Add rows to the sums, after testing some of them if there is something to choose."""
-        x, y = np.asarray(new.x, np.float64), np.asarray(new.y)
+        x, y, weight = np.asarray(new.x, np.float64), np.asarray(new.y), new.weight
         tested = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
         if len(self.settings) > 1 and tested.any():
-            self.sums = self.sums.add(x[~tested], y[~tested])
+            first, weight = (None, None) if weight is None else (weight[~tested], weight[tested])
+            self.sums = self.sums.add(x[~tested], y[~tested], first)
             answers = [_scores(x[tested], self.sums.head(one)) for one in self.settings]
             right = [int((one.argmax(axis=1) == y[tested]).sum()) for one in answers]
             self.right = self.right + np.array(right, dtype=np.int64)
             x, y = x[tested], y[tested]
-        self.sums, self._head = self.sums.add(x, y), None
+        self.sums, self._head = self.sums.add(x, y, weight), None
 
     def sleep(self, ctx: Context) -> None:
         """Do nothing: there is no short-term memory."""
@@ -202,8 +202,8 @@ class GaussianSums:
 
     moments: Moments
 
-    def add(self, x: Doubles, y: NDArray[np.int64]) -> Self:
-        return type(self)(self.moments.add(x, y))
+    def add(self, x: Doubles, y: NDArray[np.int64], weight: Doubles | None) -> Self:
+        return type(self)(self.moments.add(x, y, weight))
 
     def head(self, setting: float) -> tuple[Doubles, Doubles]:
         """The linear discriminant with shrinkage `setting`; all classes weigh the same."""

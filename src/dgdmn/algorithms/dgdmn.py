@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
@@ -16,7 +17,7 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.code import MixtureSpec
-from dgdmn.memory.dual import DualMemory, split_by_newest_task
+from dgdmn.memory.dual import DualMemory, rename_in, split_by_newest_task
 from dgdmn.memory.protocols import GenerativeMemory, JointlyScored
 from dgdmn.memory.task_log import TaskInfo, new_task_name
 from dgdmn.storage import State, bytes_in
@@ -112,7 +113,7 @@ class DGDMN(DualClassifier):
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> memory = DGDMN(random_state=0, value_range=(-8, 8))
+    >>> memory = DGDMN(random_state=0)
     >>> for label in (0, 1):  # two tasks of one class each; the second fills the short-term memory
     ...     X = rng.normal([4 * label, -4 * label], 1, size=(80, 2))
     ...     memory = memory.partial_fit(X, np.full(80, label), task=str(label))
@@ -141,11 +142,12 @@ class DGDMNRecog(DualClassifier):
         X: ArrayLike,
         y: ArrayLike,
         classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         task: str | None = None,
     ) -> Self:
         """Learn one more task, or revise the one it is recognized as; `task` is ignored."""
-        return super().partial_fit(X, y, classes)
+        return super().partial_fit(X, y, classes, sample_weight)
 
     def predict_proba(self, X: ArrayLike, task: str | None = None) -> NDArray[np.float64]:
         """Probability of each of `classes_`, by the memory that recognizes X; `task` is ignored."""
@@ -224,6 +226,10 @@ class _LongTermOnly:
         """A copy of the long-term memory, which this one holds from now on."""
         self.ltm = copy.copy(self.ltm)
         return [self.ltm]
+
+    def rename_tasks(self, names: Mapping[str, str]) -> None:
+        for memory in self.mixtures():
+            rename_in(memory, names)
 
     def replace_long_term(self, ltm: GenerativeMemory) -> None:
         self.ltm = ltm

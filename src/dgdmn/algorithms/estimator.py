@@ -4,7 +4,7 @@ import copy
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs, Memory, check_labels
+from dgdmn.algorithms.fitted import (
+    EstimatorInfo,
+    FittedState,
+    Inputs,
+    Memory,
+    check_labels,
+    check_new_names,
+)
 from dgdmn.algorithms.persistence import algorithm_name, save
 from dgdmn.config import DEFAULT_PRESET, Config, override, resolve
 from dgdmn.config.registry import algorithm_info
@@ -30,6 +37,7 @@ from dgdmn.core.table import Columns, Table, is_frame
 from dgdmn.core.text import join_names
 from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
+from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
 
 
 class Prepared(NamedTuple):
@@ -68,7 +76,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     """Whether rows of a table may have NaN."""
 
     @abstractmethod
-    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+    def _new_inputs(
+        self, X: NDArray[Any], config: Config, weight: NDArray[np.float64] | None = None
+    ) -> Inputs:
         """What translates inputs like X for the memory."""
 
     @abstractmethod
@@ -93,12 +103,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, learn X as one task, and sleep."""
+        return self._fit(X, y, None)
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=True)
+            X, y, weight = drop_weightless(X, y, sample_weight)
             X = self._fill_missing(X, None)
-            fitted = self._begin(X, y, None)
+            fitted = self._begin(X, y, None, weight)
             ctx = self._context(fitted)
-            fitted.memory.learn("task 1", self._to_batch(fitted, X, y), ctx)
+            fitted.memory.learn("task 1", self._to_batch(fitted, X, y, weight), ctx)
             fitted.memory.sleep(ctx)
             return self._commit(fitted)
 
@@ -119,15 +133,26 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         classes : all labels that may ever come, given in the first call; by default any call may bring new ones
         task : the task's name; without one, DGDMN recognizes a task it knows and takes any other as new
         """
+        return self._partial_fit(X, y, classes, None, task)
+
+    def _partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        task: str | None,
+    ) -> Self:
         first = not self.__sklearn_is_fitted__()
         with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=first)
+            X, y, weight = drop_weightless(X, y, sample_weight)
             X = self._fill_missing(X, None if first else self.fitted_)
-            fitted = self._begin(X, y, classes) if first else self.fitted_.snapshot()
+            fitted = self._begin(X, y, classes, weight) if first else self.fitted_.snapshot()
             if not first and classes is not None:
                 _check_same_classes(fitted, classes)
             self._add_classes(fitted, y)
-            new = self._to_batch(fitted, X, y)
+            new = self._to_batch(fitted, X, y, weight)
             fitted.memory.learn(None if task is None else str(task), new, self._context(fitted))
             return self._commit(fitted)
 
@@ -164,6 +189,27 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         check_is_fitted(self)
         with self._limits():
             return Prepared(self._to_inputs(X))
+
+    def rename(
+        self,
+        *,
+        labels: Mapping[Any, Any] | None = None,
+        tasks: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Give labels or tasks new names, {old: new}; a name that is in use is refused."""
+        check_is_fitted(self)
+        with self._limits(), exclusive_learning(self):
+            fitted = self.fitted_.snapshot()
+            if labels:
+                fitted.rename_labels(labels)
+            if tasks:
+                rename_tasks = getattr(fitted.memory, "rename_tasks", None)
+                if rename_tasks is None:
+                    raise UsageError(f"{type(self).__name__} keeps no names of tasks")
+                info = self.info()
+                known = {**info.consolidated, **info.awake} or getattr(fitted.memory, "tasks", {})
+                rename_tasks(check_new_names("task", known, tasks))
+            return self._commit(fitted)
 
     def save(self, path: str | Path) -> None:
         """Save what was learned as a directory, complete or absent; `dgdmn.load` reads it.
@@ -231,7 +277,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def _context(self, fitted: FittedState) -> Context:
         return Context(fitted.rng, self.callback or ignore)
 
-    def _begin(self, X: NDArray[Any], y: NDArray[Any], classes: ArrayLike | None) -> FittedState:
+    def _begin(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        classes: ArrayLike | None,
+        weight: NDArray[np.float64] | None = None,
+    ) -> FittedState:
         """The state of an untrained model for inputs of this shape."""
         labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
         if not labels:
@@ -240,7 +292,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         config, shape = self._config(), X.shape[1:]
         check_width(config, labels)
         rng, outputs = seed_stream(self.random_state), max(config.n_classes, len(labels))
-        inputs, closed = self._new_inputs(X, config), classes is not None
+        inputs, closed = self._new_inputs(X, config, weight), classes is not None
         memory = self._new_memory(self._factory(config, inputs, shape), outputs, rng)
         return FittedState(memory, labels, inputs, rng, shape, closed, outputs, config)
 
@@ -278,10 +330,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             fitted.outputs = len(fitted.labels)
             fitted.memory.grow(fitted.outputs)
 
-    def _to_batch(self, fitted: FittedState, X: NDArray[Any], y: NDArray[Any]) -> Batch:
+    def _to_batch(
+        self,
+        fitted: FittedState,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        weight: NDArray[np.float64] | None = None,
+    ) -> Batch:
         unit = {label: index for index, label in enumerate(fitted.labels)}
         indices = np.array([unit[label] for label in y.tolist()], dtype=np.int64)
-        return Batch(self._translate(fitted, X), indices, fitted.inputs.raw(X))
+        return Batch(self._translate(fitted, X), indices, fitted.inputs.raw(X), weight)
 
     def _translate(self, fitted: FittedState, X: NDArray[Any]) -> NDArray[Any]:
         if X.shape[1:] != fitted.shape:
@@ -294,7 +352,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             source = "value_range" if fitted.inputs.given else "the range of the first task"
             warnings.warn(
                 f"values outside {source} are clipped; give value_range=(low, high) of all values to come",
-                stacklevel=4,
+                stacklevel=5,
             )
         return fitted.inputs.apply(X)
 
@@ -391,6 +449,53 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         classes = fitted.sorted_labels()[0]  # first: an interrupt must not separate the two
         self.fitted_, self.classes_ = fitted, classes
         return self
+
+
+class WeightedClassifier(ContinualClassifier):
+    """A classifier of sums: a row of weight 2 counts as the row twice, a row of weight 0 is not there."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, learn X as one task, and sleep."""
+        return self._fit(X, y, sample_weight)
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        task: str | None = None,
+    ) -> Self:
+        """Learn one more task.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), (n, h, w) or (n, h, w, channels)
+        y : array of shape (n,)
+        classes : all labels that may ever come, given in the first call; by default any call may bring new ones
+        sample_weight : how often each row counts, shape (n,); by default once
+        task : the task's name; without one, DGDMN recognizes a task it knows and takes any other as new
+        """
+        return self._partial_fit(X, y, classes, sample_weight, task)
+
+
+def drop_weightless(
+    X: NDArray[Any], y: NDArray[Any], sample_weight: ArrayLike | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]:
+    """The rows with a weight, and their weights; None if every row counts once."""
+    if sample_weight is None:
+        return X, y, None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    wrong = weight[(weight != 0) & ~((weight >= MIN_WEIGHT) & (weight <= MAX_WEIGHT))]
+    if wrong.size:
+        allowed = f"0, or at least {MIN_WEIGHT:g} and at most {MAX_WEIGHT:g}"
+        raise UsageError(f"sample_weight has the value {wrong[0]:g}; it must be {allowed}")
+    counts = weight > 0
+    if not counts.any():
+        raise UsageError("every sample_weight is 0; at least one row must count")
+    weight = weight[counts]
+    return X[counts], y[counts], None if (weight == 1).all() else weight
 
 
 def seed_stream(random_state: Any) -> SeedStream:

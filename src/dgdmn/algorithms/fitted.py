@@ -2,16 +2,18 @@
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.config import Config
+from dgdmn.config.config import MAX_NUMBER
 from dgdmn.core.batch import Batch
-from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.core.errors import DgdmnError, UsageError, suggestion
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import join_names
@@ -31,6 +33,37 @@ def check_labels(labels: Sequence[Any]) -> None:
         raise UsageError(
             f"labels {join_names(map(repr, labels), 3)} are not distinct in an array; use text"
         )
+
+
+def check_new_names(what: str, known: Iterable[Any], names: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The new names of labels or tasks, {old: new}, if all old ones exist and all names stay different."""
+    known, kind = list(known), "text" if what == "task" else "text or a number"
+    for old, new in names.items():
+        if old not in known:
+            shown = join_names(map(repr, known))
+            raise UsageError(
+                f"no {what} {old!r}{suggestion(str(old), map(str, known))}; there are {shown}"
+            )
+        is_name = isinstance(new, str) or (what == "label" and isinstance(new, int | float))
+        if not is_name or new == "":
+            raise UsageError(
+                f"{what} {old!r} cannot be renamed to {new!r}; the name must be {kind}"
+            )
+    after = [names.get(one, one) for one in known]
+    for new in names.values():
+        if after.count(new) > 1:
+            raise UsageError(f"{what} {new!r} exists already; choose another name for it")
+    return dict(names)
+
+
+def check_priors(priors: Mapping[Any, Any]) -> dict[Any, float]:
+    """Weights of labels as floats; refused unless each is a finite number above 0."""
+    for label, weight in priors.items():
+        number = isinstance(weight, Real) and not isinstance(weight, bool)
+        if not (number and 0 < weight <= MAX_NUMBER):
+            allowed = f"a number above 0 and at most {MAX_NUMBER:g}"
+            raise UsageError(f"the prior of {label!r} is {weight!r}; it must be {allowed}")
+    return {label: float(weight) for label, weight in priors.items()}
 
 
 class Inputs(Protocol):
@@ -104,6 +137,8 @@ class FittedState:
     """The options it learns with, resolved when it began."""
     warned: bool = False
     """Whether the user was warned about clipped values."""
+    priors: dict[Any, float] = field(default_factory=dict)
+    """Weights of labels that the user gave; other labels weigh 1."""
 
     def snapshot(self) -> Self:
         """A copy to learn with: it shares what learning replaces, and copies what learning changes."""
@@ -116,6 +151,19 @@ class FittedState:
         if label not in self.labels:
             raise UsageError(f"no label {label!r}; there are {join_names(map(repr, self.labels))}")
         return self.labels.index(label)
+
+    def rename_labels(self, names: Mapping[Any, Any]) -> None:
+        """Give labels new names, {old: new}."""
+        names = {_to_plain(old): _to_plain(new) for old, new in names.items()}
+        check_new_names("label", self.labels, names)
+        for old, new in names.items():
+            if isinstance(new, str) != isinstance(old, str):
+                raise UsageError(
+                    f"label {new!r} is of another kind than {old!r}; use text or numbers"
+                )
+        self.labels = [names.get(label, label) for label in self.labels]
+        check_labels(self.labels)
+        self.priors = {names.get(label, label): one for label, one in self.priors.items()}
 
     def sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """`classes_`, and the output unit of each."""
@@ -131,6 +179,10 @@ class FittedState:
             )
         total = known.sum(axis=1, keepdims=True)
         return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
+
+
+def _to_plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """GEM: gradient episodic memory. No step may raise the loss on rows kept of another task."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -55,6 +56,14 @@ class _EpisodicNetwork(ExemplarNetwork):
         shuffled = pool.subsample(len(pool), ctx.rng.next())
         tasks = {**self._tasks, task: shuffled}
         self._tasks = {name: rows.first(self.capacity // n_tasks) for name, rows in tasks.items()}
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks it keeps rows of."""
+        return tuple(self._tasks)
+
+    def rename_tasks(self, names: Mapping[str, str]) -> None:
+        self._tasks = {names.get(task, task): rows for task, rows in self._tasks.items()}
 
     def state(self) -> State:
         rows = [{"task": task, **kept.state()} for task, kept in self._tasks.items()]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,11 +18,23 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dgdmn.algorithms.closed_form import fill_columns, limit_threads
-from dgdmn.algorithms.estimator import check_width, exclusive_learning, seed_stream
-from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs, check_labels
+from dgdmn.algorithms.estimator import (
+    WeightedClassifier,
+    check_width,
+    exclusive_learning,
+    seed_stream,
+)
+from dgdmn.algorithms.fitted import (
+    EstimatorInfo,
+    FittedState,
+    Inputs,
+    check_labels,
+    check_priors,
+)
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
+from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import join_names
@@ -38,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GenerativeClassifier(NetworkClassifier):
+class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     """A classifier with a generative memory."""
 
     uses_task_names: ClassVar[bool] = True
@@ -62,6 +75,8 @@ class GenerativeClassifier(NetworkClassifier):
     memory_budget: int | None = None
     code_dim: int | None = None
     own_covariance: float | None = None
+    priors: Literal["uniform", "met"] | Mapping[Any, float] | None = None
+    """Class priors of the mixture memory: `uniform`, as `met` in learning, or {label: weight}; others weigh 1."""
     shrinkage: float | None = None
     features: str | Own | None = None
     """Front end of the mixture memory: `auto`, `gabor`, `relu`, `none`, or a function (docs/features.md)."""
@@ -177,6 +192,23 @@ class GenerativeClassifier(NetworkClassifier):
         found: NDArray[np.bool_] = share < rate
         return found
 
+    def answering_tasks(self, X: ArrayLike, task: str | None = None) -> NDArray[Any]:
+        """The task whose component is the best of the label that `predict` gives, shape (n,).
+
+        Only the mixture memory keeps tasks apart.
+        """
+        check_is_fitted(self)
+        ltm, *awake = self._mixtures(self.fitted_.snapshot(), "say which task answers")
+        held = dict(zip(self.awake_tasks(), awake, strict=True))
+        memories = [ltm, *awake]
+        if task is not None and self.uses_task_names:
+            memories = [held.get(str(task), ltm)]
+        x = self.prepare(X)
+        answers = self.predict_proba(x, task).argmax(axis=1)
+        units = self.fitted_.sorted_labels()[1][answers]
+        with self._limits():
+            return np.array(memories[0].answering_tasks(x.inputs, memories[1:], units))
+
     def consolidated_tasks(self) -> tuple[str, ...]:
         """The tasks in the long-term memory; none before the first sleep."""
         check_is_fitted(self)
@@ -258,20 +290,68 @@ class GenerativeClassifier(NetworkClassifier):
     def _given_options(self) -> dict[str, Any]:
         """A generator or learner of the user's, or another registered one, belongs to the deep memory."""
         given = super()._given_options()
+        if isinstance(self.priors, Mapping):
+            given["priors"] = None  # `_begin` takes them
         if self.generator not in (None, "mixture") or self.learner is not None:
             given["generator"] = "vae"
         return given
 
+    def _begin(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        classes: ArrayLike | None,
+        weight: NDArray[np.float64] | None = None,
+    ) -> FittedState:
+        fitted = super()._begin(X, y, classes, weight)
+        given = {"value_range": self.value_range is not None, "device": self.device != "cpu"}
+        for name in given if isinstance(fitted.inputs, FrontEnd) else ():
+            if given[name]:
+                advice = "leave it out, or use preset 'deep'"
+                warnings.warn(f"{name} has no effect on the mixture memory; {advice}", stacklevel=4)
+        if self.priors not in (None, "uniform") and not isinstance(fitted.inputs, FrontEnd):
+            raise UsageError("priors are for the mixture memory (preset 'best'); leave them out")
+        if isinstance(self.priors, Mapping):
+            fitted.priors = check_priors(self.priors)
+            for label in fitted.priors:
+                if isinstance(label, str) != isinstance(fitted.labels[0], str):
+                    other = f"is of another kind than {fitted.labels[0]!r}"
+                    raise UsageError(f"label {label!r} of priors {other}; use text or numbers")
+        return fitted
+
+    def _to_batch(
+        self,
+        fitted: FittedState,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        weight: NDArray[np.float64] | None = None,
+    ) -> Batch:
+        if weight is not None and not isinstance(fitted.inputs, FrontEnd):
+            raise UsageError(
+                "sample_weight is for the mixture memory (preset 'best'), not networks"
+            )
+        return super()._to_batch(fitted, X, y, weight)
+
+    def _commit(self, fitted: FittedState) -> Self:
+        if fitted.priors:
+            weights = np.ones(fitted.outputs)
+            known = [fitted.priors.get(label, 1.0) for label in fitted.labels]
+            weights[: len(known)] = known
+            for memory in self._mixtures(fitted, "have priors"):
+                memory.class_weights = weights
+        return super()._commit(fitted)
+
     def _uses_mixture(self, config: Config) -> bool:
         return config.generator == "mixture" and self.memory is None
 
-    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+    def _new_inputs(
+        self, X: NDArray[Any], config: Config, weight: NDArray[np.float64] | None = None
+    ) -> Inputs:
         if not self._uses_mixture(config):
             return super()._new_inputs(X, config)
         features = self.features if callable(self.features) else config.features
-        return FrontEnd.fit(
-            X, features, seed=config.code_seed, image_shape=self.image_shape, scale=self.scale
-        )
+        given: dict[str, Any] = {"image_shape": self.image_shape, "scale": self.scale}
+        return FrontEnd.fit(X, features, seed=config.code_seed, weight=weight, **given)
 
     def _fill(self, X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
         has_features = (
@@ -374,10 +454,12 @@ def _check_mergeable(
     names = [getattr(model, "feature_names_in_", np.array([])).tolist() for model in (a, b)]
     if names[0] != names[1] or getattr(a, "columns_", None) != getattr(b, "columns_", None):
         raise UsageError("cannot merge: the names or kinds of columns differ")
-    for name in ("code_dim", "memory_budget"):
+    for name in ("code_dim", "memory_budget", "priors"):
         one, other = getattr(ours.config, name), getattr(theirs.config, name)
         if one != other:
             raise UsageError(f"cannot merge: {name} is {one} in one model and {other} in the other")
+    if ours.priors != theirs.priors:
+        raise UsageError("cannot merge: the priors of the two models differ")
     one, other = ours.inputs.state()["features"], theirs.inputs.state()["features"]
     for name in ("kind", "seed", "center", "spread", "varies", "fingerprint"):
         if not np.array_equal(one.get(name, 0), other.get(name, 0)):

@@ -9,6 +9,7 @@ from dgdmn.algorithms.closed_form import (
     GaussianSums,
     SumsMemory,
 )
+from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Memory
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.gaussian import Moments
@@ -16,7 +17,7 @@ from dgdmn.memory.gaussian import Moments
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class NCM(ClosedFormClassifier):
+class NCM(WeightedClassifier, ClosedFormClassifier):
     """A mean per class. Distances are in standard deviations of each feature, so units do not matter."""
 
     fills_missing: ClassVar[bool] = True

@@ -38,7 +38,9 @@ class NetworkClassifier(ContinualClassifier):
     other range is that of the first task."""
     device: str = "cpu"
 
-    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+    def _new_inputs(
+        self, X: NDArray[Any], config: Config, weight: NDArray[Any] | None = None
+    ) -> Inputs:
         columns = getattr(self, "columns_", None)
         return Scaling.fit(X, self.value_range, None if columns is None else columns.is_coded)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dgdmn import __version__
-from dgdmn.algorithms.fitted import FittedState, check_labels
+from dgdmn.algorithms.fitted import FittedState, check_labels, check_priors
 from dgdmn.config import Config, override, to_dict
 from dgdmn.config.registry import ALGORITHMS, REFERENCES, algorithm_info, load_target
 from dgdmn.core.errors import DgdmnError, UsageError
@@ -120,6 +120,8 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
             "warned": fitted.warned,
         },
     }
+    if fitted.priors:
+        about["fitted"]["priors"] = _to_json(fitted.priors)
     named = {key: parameters[key] for key in _OWN if isinstance(parameters.get(key), str)}
     about["parameters"] |= named
     return about, {**fitted.inputs.state(), **fitted.memory.state()}
@@ -167,7 +169,8 @@ def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> F
         memory = model._new_memory(model._factory(config, inputs, shape), outputs, SeedStream(0))
         memory.load_state(state)
     closed, warned = typed(saved, "closed", bool), typed(saved, "warned", bool)
-    return FittedState(memory, labels, inputs, rng, shape, closed, outputs, config, warned)
+    priors = check_priors(_from_json("priors", saved.get("priors", [])) or {})
+    return FittedState(memory, labels, inputs, rng, shape, closed, outputs, config, warned, priors)
 
 
 def _restore_shape(saved: State, features: Any) -> tuple[int, ...]:
@@ -215,7 +218,10 @@ def _check_sizes(state: Any, outputs: int) -> None:
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse hyper-parameters that the next `fit` would refuse."""
     known = vars(Config())
-    plain = {key: value for key, value in parameters.items() if not callable(value)}
+    own = [
+        key for key, value in parameters.items() if callable(value) or isinstance(value, Mapping)
+    ]
+    plain = {key: value for key, value in parameters.items() if key not in own}
     override(Config(), {key: value for key, value in plain.items() if key in known})
 
 
@@ -249,6 +255,8 @@ def _to_json(value: Any) -> Any:
     """A constructor's argument as JSON; a random state that is not a number is in the seeds already."""
     if isinstance(value, Config):
         return to_dict(value)
+    if isinstance(value, Mapping):  # its keys need not be text
+        return [[_to_json(key), _to_json(item)] for key, item in value.items()]
     if isinstance(value, tuple | list | np.ndarray):
         items = value.tolist() if isinstance(value, np.ndarray) else value
         return [_to_json(item) for item in items]
@@ -262,6 +270,8 @@ def _to_json(value: Any) -> Any:
 def _from_json(key: str, value: Any) -> Any:
     if key == "preset" and isinstance(value, dict):
         return Config(**{name: _from_json(name, item) for name, item in value.items()})
+    if key == "priors" and isinstance(value, list):
+        return dict(value)
     return tuple(_from_json(key, item) for item in value) if isinstance(value, list) else value
 
 

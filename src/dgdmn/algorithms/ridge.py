@@ -13,6 +13,7 @@ from dgdmn.algorithms.closed_form import (
     SumsMemory,
     load_array,
 )
+from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Inputs, Memory
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
@@ -29,7 +30,7 @@ PENALTIES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class Ridge(ClosedFormClassifier):
+class Ridge(WeightedClassifier, ClosedFormClassifier):
     """Least squares on `ridge_units` random ReLU units of the features; equal to the joint solution.
 
     The units have the scale of the first call. A small table gets no `relu` front end: the units are one.
@@ -40,7 +41,7 @@ class Ridge(ClosedFormClassifier):
     shrinkage: float | None = None
     ridge_units: int | None = None
 
-    def _new_inputs(self, X: NDArray[Any], config: Config) -> Inputs:
+    def _new_inputs(self, X: NDArray[Any], config: Config, weight: Doubles | None = None) -> Inputs:
         features = self.features if callable(self.features) else config.features
         if features == "auto":
             shape = X.shape[1:] if self.image_shape is None else tuple(self.image_shape)
@@ -70,9 +71,9 @@ class RidgeMemory:
 
     def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
         if self.scale is None:
-            self.scale = Scale.fit(np.asarray(new.x, np.float64), self.units.seed)
+            self.scale = Scale.fit(np.asarray(new.x, np.float64), self.units.seed, new.weight)
         self.sums = copy.copy(self.sums)
-        self.sums.learn(task, Batch(self._hidden(new.x), new.y), ctx)
+        self.sums.learn(task, Batch(self._hidden(new.x), new.y, weight=new.weight), ctx)
 
     def sleep(self, ctx: Context) -> None:
         """Do nothing: there is no short-term memory."""
@@ -110,8 +111,13 @@ class RidgeSums:
     def empty(cls, k: int, d: int) -> Self:
         return cls(np.zeros((d, d)), np.zeros((d, k)), np.zeros(k))
 
-    def add(self, x: Doubles, y: NDArray[np.int64]) -> Self:
+    def add(self, x: Doubles, y: NDArray[np.int64], weight: Doubles | None) -> Self:
         members = np.eye(len(self.counts))[y]
+        if weight is not None:
+            root = np.sqrt(weight)[:, None]
+            counts = self.counts + weight @ members
+            x, members = root * x, root * members
+            return type(self)(self.gram + gram(x), self.targets + x.T @ members, counts)
         return type(self)(
             self.gram + gram(x), self.targets + x.T @ members, self.counts + members.sum(axis=0)
         )

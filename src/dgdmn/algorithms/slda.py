@@ -9,6 +9,7 @@ from dgdmn.algorithms.closed_form import (
     GaussianSums,
     SumsMemory,
 )
+from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Memory
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.gaussian import Moments
@@ -19,7 +20,7 @@ SHRINKAGES = (1e-4, 1e-3, 1e-2, 0.1, 0.3)
 
 @final
 @dataclass(eq=False, repr=False, kw_only=True)
-class SLDA(ClosedFormClassifier):
+class SLDA(WeightedClassifier, ClosedFormClassifier):
     """A mean per class and one pooled covariance, shrunk toward the variances of the columns; no class priors.
 
     The published update divides by the number of all rows and is not exact; this one is.

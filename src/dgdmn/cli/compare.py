@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dgdmn.cli.options import parse_entry
 from dgdmn.cli.output import check_target, csv_text, show
-from dgdmn.cli.run import check_out, execute_all, exit_code, specs_of, stream_with_data
-from dgdmn.config.registry import stream_info
+from dgdmn.cli.run import check_out, execute_all, exit_code, find_data, specs_of, stream_with_data
+from dgdmn.config.entries import parse_entry
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import os_errors, write_atomic
 from dgdmn.core.text import printable
@@ -44,16 +43,15 @@ def compare(args: Namespace) -> int:
         check_target(path)
     entries = [parse_entry(word, args.preset) for word in args.algorithms]
     streams = list(dict.fromkeys(args.stream))
-    for stream in streams:
-        stream_info(stream)
-    seeds = range(args.seeds)
+    data, seeds = find_data(args, streams), range(args.seeds)
     specs = [
         spec
         for stream in streams
-        for spec in specs_of(args, stream, entries, seeds, ceilings_together=True)
+        for spec in specs_of(args, stream, entries, seeds, data=data, ceilings_together=True)
     ]
     for stream in streams:
-        stream_with_data(stream)
+        if stream not in data:
+            stream_with_data(stream)
     failures = execute_all(specs, args.out, args.jobs)[1]
     table = read_comparison(specs, args.out)
     if table:
@@ -118,8 +116,9 @@ def _notes(table: Comparison) -> list[str]:
     groups = [group for one in table.values() for group in one]
     runs = [run for group in groups for run in group.runs]
     notes = [
-        "accuracy: mean over tasks after the last one, ± standard error over seeds; CPU seconds: mean "
-        "over seeds, evaluation tests all tasks after each one; bold: best without stored rows"
+        "accuracy: mean over tasks after the last one, ± standard error over seeds; macro: mean over "
+        "classes; CPU seconds: mean over seeds, evaluation tests all tasks after each one; bold: best "
+        "without stored rows"
     ]
     if any(group.stores_rows and not group.is_ceiling for group in groups):
         notes.append(f"{ROWS_MARK} keeps training rows")

@@ -11,14 +11,16 @@ from typing import Any
 from rich.console import Console
 
 from dgdmn import __version__, streams
-from dgdmn.cli.options import DATASETS, split_algorithm
+from dgdmn.cli.options import DATASETS
 from dgdmn.cli.output import check_target, show
 from dgdmn.cli.progress import fetch_with_bars, make_table
 from dgdmn.config import PAPER, Config, override, resolve
+from dgdmn.config.entries import split_algorithm
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
-from dgdmn.core.errors import UsageError, suggestion
+from dgdmn.core.errors import UsageError
 from dgdmn.core.text import count_noun, format_bytes, join_names
 from dgdmn.report import write_report
+from dgdmn.storage import holds_memory
 from dgdmn.streams import fetch
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors", "rich", "pooch", "pillow")
@@ -73,8 +75,8 @@ def data(args: Namespace) -> int:
 
 def plan(args: Namespace) -> None:
     """Print the samples, steps and bytes of each stage of learning."""
-    is_stream = args.subject in STREAMS or ":" in args.subject
-    name, config, stages = _plan_stream(args) if is_stream else _plan_memory(args)
+    is_memory = args.subject not in STREAMS and holds_memory(Path(args.subject))
+    name, config, stages = _plan_memory(args) if is_memory else _plan_stream(args)
     samples, size = (max(getattr(stage, key) for stage in stages) for key in ("samples", "bytes"))
     rows = [(f"{s.kind} {join_names(s.tasks)}", s.samples, s.steps, s.bytes) for s in stages]
     rows.append(("most, and all steps", samples, sum(stage.steps for stage in stages), size))
@@ -98,25 +100,25 @@ def plan(args: Namespace) -> None:
 
 
 def _plan_stream(args: Namespace) -> Plan:
+    from dgdmn.cli.run import find_data
     from dgdmn.runs.plan import plan_stream
 
     stream, (name, preset) = args.subject, split_algorithm(args.algorithm, args.preset)
-    config = override(resolve(preset, stream if stream in PAPER else None), args.changes)
-    loaded = streams.load(stream, **streams.stream_options(stream, config))
+    data = find_data(args, [stream]).get(stream)
+    preset_stream = stream if stream in PAPER and data is None else None
+    config = override(resolve(preset, preset_stream), args.changes)
+    options = {} if data else streams.stream_options(stream, config)
+    loaded = data.load() if data else streams.load(stream, **options)
     tasks = [(task.name, task.train.y[: config.samples_per_task or None]) for task in loaded]
     return name, config, plan_stream(name, config, tasks, loaded.shape)
 
 
 def _plan_memory(args: Namespace) -> Plan:
     from dgdmn.cli.memory import load_memory, plan_next_tasks
-    from dgdmn.storage import holds_memory
 
-    hint = suggestion(args.subject, STREAMS)
+    path = Path(args.subject)
     if args.algorithm or args.preset or args.changes:
-        raise UsageError(f"{args.subject} is not a stream{hint}; a memory has its options already")
-    if not holds_memory(path := Path(args.subject)):
-        names = join_names(STREAMS)
-        raise UsageError(f"{path} is neither a memory nor a stream{hint}; streams are {names}")
+        raise UsageError(f"{path} is a memory, which has its options already; leave them out")
     memory = load_memory(Namespace(memory=path, algorithm=None))
     info, (_, stages) = memory[0].info(), plan_next_tasks(memory, args.samples, args.tasks)
     if not stages:

@@ -1,4 +1,4 @@
-"""A memory on disk: `learn`, `predict`, `inspect`, `sleep`, `dream`, `forget`, `merge` and `export`.
+"""A memory on disk: `learn`, `inspect`, `sleep`, `dream`, `forget`, `rename`, `merge` and `export`.
 
 Nothing here imports torch unless the memory needs it.
 """
@@ -23,10 +23,13 @@ from PIL import Image
 
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.fitted import check_new_names
 from dgdmn.algorithms.persistence import algorithm_name, load_with_notes, save
-from dgdmn.cli.options import check_applicable, flag, split_algorithm
+from dgdmn.cli.notes import Notes, read_notes
+from dgdmn.cli.options import check_applicable
 from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.config import override, resolve, to_dict
+from dgdmn.config.entries import flag, split_algorithm
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError, suggestion
 from dgdmn.core.events import Event, Replayed, SleepEnded
@@ -38,12 +41,9 @@ from dgdmn.memory.components import Component
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.report.images import tile
 from dgdmn.runs.environment import default_threads
-from dgdmn.storage import bytes_in, check_place, discard, holds_memory, whole
+from dgdmn.storage import bytes_in, check_place, discard, holds_memory
 from dgdmn.streams.readers import FILE_TYPES, MAX_BYTES, Arrays, read_arrays, rows_by_value
 
-Notes = dict[str, Any]
-"""Saved beside a memory: `tasks` {name: [times learned, rows in all]}; `slept`, a UTC time or None; of tables the
-name of the `label` column, and the columns to `ignore`."""
 Memory = tuple[ContinualClassifier, Notes]
 MAX_SHOWN = 100
 """Tasks and components that `inspect` prints, the latest ones."""
@@ -72,47 +72,6 @@ def learn(args: Namespace) -> None:
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")
             show(f"{args.memory}: {line}")
-
-
-def predict(args: Namespace) -> None:
-    """Write the label of each row as csv."""
-    if args.out is not None:
-        check_target(args.out)
-    model, notes = load_memory(args)
-    info = model.info()
-    known = [*info.consolidated, *info.awake] or list(notes["tasks"])
-    if args.task and known and args.task not in known:
-        hint, names = suggestion(args.task, known), join_names(known)
-        raise UsageError(f"{args.memory} has no task {args.task!r}{hint}; it has {names}")
-    _check_data(args)
-    found = _read(args, (model, notes))
-    n = len(found.X)
-    memory = args.task if args.task in info.awake else "long-term memory"
-    memories, recognized = [memory if info.generative else "network"] * n, [""] * n
-    with _plain_errors():
-        rows = model.prepare(found.inputs)
-        answers = model.predict_proba(rows, args.task)
-        if info.short_term and not (args.task and info.by_task_name):
-            recognition = model.recognize(rows)
-            memories = recognition.answered_by.tolist()
-            recognized = [str(is_known).lower() for is_known in recognition.known.tolist()]
-        if _mixtures(model):
-            recognized = [""] * n
-            with suppress(UsageError):  # too few rows were tested to tell
-                recognized = [str(not one).lower() for one in model.unknown(rows).tolist()]
-    labels = model.classes_[answers.argmax(axis=1)].tolist()
-    shares = ([f"{p:.6g}" for p in answer] for answer in answers.tolist())
-    columns = zip(range(n), labels, shares, memories, recognized, strict=True)
-    header = ["row", "label", *(f"p({label})" for label in model.classes_.tolist())]
-    lines = ((row, label, *share, *rest) for row, label, share, *rest in columns)
-    content = csv_text([*header, "memory", "known"], lines)
-    if args.out is None:
-        show(*content.removesuffix("\n").split("\n"))
-    else:
-        write_atomic(args.out, content.encode(errors="backslashreplace"))
-    if found.y is not None:
-        right = sum(ours == y for ours, y in zip(labels, found.y.tolist(), strict=True))
-        show(f"accuracy {right / n:.4f} ({right} of {count_noun(n, 'row')})", error=True)
 
 
 def sleep(args: Namespace) -> None:
@@ -151,9 +110,43 @@ def forget(args: Namespace) -> None:
                 notes["tasks"][task] = [times, rows]
                 if not times:
                     del notes["tasks"][task]
-    gone = count_noun(before - sum(one.n for one in _components(model)), "row")
+    gone = count_noun(round(before - sum(one.n for one in _components(model))), "row")
     kept = count_noun(len(model.classes_), "class", "classes")
     show(f"{args.memory}: forgot what it learned from {gone}; {kept} left")
+
+
+def rename(args: Namespace) -> None:
+    """Give labels or tasks other names, and save."""
+    if not args.label and not args.task:
+        raise UsageError("nothing to rename; give --label OLD NEW, --task OLD NEW or both")
+    with _lock(args.memory):
+        memory = load_memory(args)
+        model, notes = memory
+        info, known = model.info(), model.classes_.tolist()
+        labels = {
+            _find(args, "label", old, known): _parse_label(args, new, known)
+            for old, new in args.label or ()
+        }
+        held = [*info.consolidated, *info.awake] or list(notes["tasks"])
+        tasks = {_find(args, "task", old, held): new for old, new in args.task or ()}
+        with _save_change(args.memory, memory), _plain_errors():
+            names = check_new_names("task", held, tasks)
+            keeps_tasks = hasattr(model.fitted_.memory, "rename_tasks")
+            model.rename(labels=labels, tasks=names if keeps_tasks else None)
+            notes["tasks"] = {names.get(task, task): n for task, n in notes["tasks"].items()}
+    pairs = [f"{old} to {new}" for old, new in {**labels, **tasks}.items()]
+    show(f"{args.memory}: renamed {join_names(pairs)}")
+
+
+def _parse_label(args: Namespace, text: str, known: Sequence[Any]) -> Any:
+    """A label of the kind that a memory has."""
+    if isinstance(known[0], str):
+        return text
+    for number in (int, float):
+        with suppress(ValueError):
+            if math.isfinite(value := number(text)):
+                return value
+    raise UsageError(f"the labels of {args.memory} are numbers; {text!r} is none")
 
 
 def merge(args: Namespace) -> None:
@@ -256,12 +249,8 @@ def load_memory(args: Namespace) -> Memory:
     own: dict[str, Any] = {"threads": getattr(args, "threads", 0) or default_threads()}
     if ":" in (name := split_algorithm(args.algorithm, None)[0]):
         own["algorithm"] = algorithm(name)
-    (model, saved), notes = load_with_notes(args.memory, **own), _new_notes()
-    with suppress(TypeError, KeyError, ValueError, AttributeError):  # saved from Python, or edited
-        tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
-        notes |= Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
-        notes |= {"label": str(saved["label"]), "ignore": [str(one) for one in saved["ignore"]]}
-    return model, notes
+    model, saved = load_with_notes(args.memory, **own)
+    return model, read_notes(saved)
 
 
 def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, list[Any]]:
@@ -328,7 +317,7 @@ def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
         if key in args.changes or key in own:
             raise UsageError(f"{flag(key)} has no effect on {what}; {advice}")
     own |= {"random_state": args.seed or 0, "threads": args.threads or default_threads()}
-    return kind(config if args.changes else preset, **own), _new_notes()
+    return kind(config if args.changes else preset, **own), read_notes(None)
 
 
 def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassifier) -> None:
@@ -390,10 +379,6 @@ def _plain_errors() -> Iterator[None]:
         finally:
             for warning in caught:
                 show(*f"dgdmn: {warning.message}".splitlines(), error=True)
-
-
-def _new_notes() -> Notes:
-    return Notes(tasks={}, slept=None, label="label", ignore=[])
 
 
 def _check_data(args: Namespace) -> None:
@@ -530,12 +515,12 @@ def _components(model: ContinualClassifier) -> list[Component]:
 def _task_counts(model: ContinualClassifier) -> dict[str, tuple[int, int]]:
     """How often each task of a mixture memory was met, and its rows; empty for other memories."""
     times: Counter[str] = Counter()
-    rows: Counter[str] = Counter()
+    rows: dict[str, float] = {}
     for memory in _mixtures(model):
         times.update({task: info.times for task, info in memory.tasks.items()})
         for one in memory.components:
-            rows[one.task] += one.n
-    return {task: (times[task], rows[task]) for task in times}
+            rows[one.task] = rows.get(one.task, 0) + one.n
+    return {task: (times[task], round(rows.get(task, 0))) for task in times}
 
 
 def _find(args: Namespace, what: str, text: str, known: Sequence[Any]) -> Any:

@@ -7,33 +7,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgdmn.cli.options import Entry, parse_entry
 from dgdmn.cli.output import show
 from dgdmn.cli.progress import fetch_with_bars, print_result, print_results, show_progress
-from dgdmn.config import PAPER, field_docs, override, resolve, sources_of, to_dict
-from dgdmn.config.registry import algorithm_info, stream_info
-from dgdmn.core.errors import DataError, UsageError
-from dgdmn.core.text import format_entry
+from dgdmn.config import PAPER, field_docs, sources_of, to_dict
+from dgdmn.config.entries import Entry, flag, parse_entry
+from dgdmn.config.registry import STREAMS, algorithm_info, stream_info
+from dgdmn.core.errors import DataError, UsageError, suggestion
+from dgdmn.core.text import format_entry, join_names
 from dgdmn.records import RunRecord, read_status
 from dgdmn.report import write_report
 from dgdmn.runs.environment import available_cores, default_threads
 from dgdmn.runs.executor import Failure, run_all
-from dgdmn.runs.spec import RunSpec, find_run
+from dgdmn.runs.spec import RunSpec, find_run, make_spec
+from dgdmn.streams import DataFile
 from dgdmn.streams.fetch import verify
 
+COLUMNS = ("label", "task", "order_by", "tasks", "test", "ignore", "text")
+"""Options that say how the rows of a file become tasks."""
 Outcome = tuple[list[RunRecord], list[Failure]]
 
 
 def run(args: Namespace) -> int:
     """Learn a stream, record it, and print the results."""
-    stream_info(args.stream)
     check_out(args.out)
-    specs = make_specs(args)
+    data = find_data(args, [args.stream])
+    specs = make_specs(args, data)
     if args.show_config:
         show(*_toml(specs, args.changes).split("\n"))
         return 0
-    args.stream = stream_with_data(args.stream, args.fallback)
-    records, failures = execute_all(make_specs(args), args.out, args.jobs)
+    if not data:
+        args.stream = stream_with_data(args.stream, args.fallback)
+        specs = make_specs(args, data)
+    records, failures = execute_all(specs, args.out, args.jobs)
     print_results(records)
     if records:
         page = args.out / "report.html"
@@ -72,11 +77,47 @@ def _check_registered(record: RunRecord) -> None:
             )
 
 
-def make_specs(args: Namespace) -> list[RunSpec]:
+def find_data(args: Namespace, words: Sequence[str]) -> dict[str, DataFile]:
+    """The user's own files and folders among the words; the others are names of streams.
+
+    A stream wins over a file of its name; `./digits` is the file. Each file is read once, so that what is wrong
+    with it is one sentence before anything is learned.
+    """
+    options = {key: value for key in COLUMNS if (value := getattr(args, key, None))}
+    options |= {key: tuple(options[key]) for key in ("ignore", "text") if key in options}
+    found = {}
+    for word in words:
+        if _is_stream(word):
+            stream_info(word)
+            continue
+        if not (path := Path(word)).exists():
+            near = [one.name for one in path.parent.glob("*")] if path.parent.is_dir() else []
+            hint = suggestion(path.name, [*STREAMS, *near])
+            streams = ", ".join(STREAMS)
+            raise UsageError(f"no stream or file {word!r}{hint}; the streams are {streams}")
+        data = DataFile.find(path, **options)
+        data.load()
+        found[word] = data
+    if options and not found:
+        option, names = flag(next(iter(options))), join_names(words)
+        raise UsageError(f"{option} is for files of your own; {names} has its tasks and labels")
+    return found
+
+
+def _is_stream(word: str) -> bool:
+    if ":" in word:  # package.module:function
+        return not Path(word).exists()
+    try:
+        return bool(stream_info(word))
+    except UsageError:
+        return False
+
+
+def make_specs(args: Namespace, data: Mapping[str, DataFile] | None = None) -> list[RunSpec]:
     """The runs that `dgdmn run` asks for, each once."""
     entries = [parse_entry(word, args.preset) for word in args.algorithm]
     protocol = {"revise": tuple(args.revise), "together": args.together}
-    return specs_of(args, args.stream, entries, args.seed, **protocol)
+    return specs_of(args, args.stream, entries, args.seed, data=data, **protocol)
 
 
 def specs_of(
@@ -85,6 +126,7 @@ def specs_of(
     entries: Sequence[Entry],
     seeds: Sequence[int],
     *,
+    data: Mapping[str, DataFile] | None = None,
     ceilings_together: bool = False,
     **protocol: Any,
 ) -> list[RunSpec]:
@@ -92,18 +134,15 @@ def specs_of(
 
     A comparison needs only the end of a ceiling, so `ceilings_together` trains it once on all tasks.
     """
-    common = {"evaluate_on": args.evaluate_on, "device": args.device, **protocol}
-    common["threads"] = args.threads or default_threads()
-    preset_stream = stream if stream in PAPER else None
-    specs: dict[str, RunSpec] = {}
+    protocol |= {"evaluate_on": args.evaluate_on, "device": args.device, "changes": args.changes}
+    protocol["threads"] = args.threads or default_threads()
+    own = (data or {}).get(stream)
+    name, specs = own.name if own else stream, dict[str, RunSpec]()
     for seed, entry in itertools.product(seeds, entries):
-        changes = {**args.changes, **entry.changes}
-        options = override(resolve(entry.preset, preset_stream), changes)
-        given = {"arguments": entry.arguments, **common}
-        info = algorithm_info(entry.algorithm)
-        if info.together or (ceilings_together and info.category == "ceiling"):
+        given = dict(protocol)
+        if ceilings_together and algorithm_info(entry.algorithm).category == "ceiling":
             given["together"] = True
-        spec = RunSpec(stream, entry.algorithm, entry.preset, options, seed, **given)
+        spec = make_spec(name, entry, seed, data=own, **given)
         specs.setdefault(spec.key, spec)
     return list(specs.values())
 
@@ -179,7 +218,11 @@ def _toml(specs: Sequence[RunSpec], changes: Mapping[str, Any]) -> str:
     del values["options"], values["arguments"]
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
     for name, spec in tables.items():
-        docs = sources_of(spec.preset, spec.stream) if spec.stream in PAPER else field_docs()
+        docs = (
+            sources_of(spec.preset, spec.stream)
+            if spec.stream in PAPER and not spec.data
+            else field_docs()
+        )
         docs |= {key: f"changed; {docs[key]}" for key in spec.changes()}
         title = name if name.isalnum() else json.dumps(name)
         lines += ["", f"[options.{title}]" if len(tables) > 1 else "[options]"]

@@ -140,6 +140,8 @@ class Config:
     """Mixture: numbers in the code of a component's own covariance; 0: all up to 256 features, else 192 (ours)."""
     own_covariance: float = option(-1.0, low=-1, high=1, symbol="g")
     """Mixture: g, weight of a component's own covariance; -1: chosen by held-out rows (ours)."""
+    priors: Literal["uniform", "met"] = "uniform"
+    """Mixture: class priors, `uniform` or as `met`: each component weighs its number of rows (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"
     """Front end of the mixture and of closed-form methods: `auto` has filters for images, random units for tables
     (ours)."""

@@ -18,7 +18,7 @@ from dgdmn.core.errors import UsageError, suggestion
 
 CLOSED_FORM_OPTIONS = ("features", "code_seed", "shrinkage", "ridge_units")
 """Options of closed-form methods."""
-MIXTURE_OPTIONS = ("generator", "memory_budget", "code_dim", "own_covariance")
+MIXTURE_OPTIONS = ("generator", "memory_budget", "code_dim", "own_covariance", "priors")
 """Options that choose the mixture memory, and its own."""
 USED_BY_MIXTURE = ("n_stm", "kappa", "n_classes", "features", "code_seed", "shrinkage")
 """Other options that the mixture memory uses."""
@@ -141,7 +141,8 @@ def stream_info(name: str) -> StreamInfo:
 
 def generator_info(name: str) -> GeneratorInfo:
     """The entry of a generator, built in or of an entry point."""
-    return _find("generator", name, GENERATORS, GeneratorInfo)
+    # `mixture` is no generator of the deep memory, but the option has both.
+    return _find("generator", name, GENERATORS, GeneratorInfo, "mixture")
 
 
 def load_target(target: str) -> Any:
@@ -161,14 +162,14 @@ def _custom(name: str, target: str) -> AlgorithmInfo:
     return AlgorithmInfo(name, title, target, "custom", "not stated", target.partition(":")[0])
 
 
-def _find(kind: str, name: str, built_in: Mapping[str, Info], make: Any) -> Info:
+def _find(kind: str, name: str, built_in: Mapping[str, Info], make: Any, *more: str) -> Info:
     if name in built_in:
         return built_in[name]
     added: dict[str, str] = _entry_points(f"dgdmn.{kind}s")
     if name in added:
         info: Info = make(name, added[name])
         return info
-    names = [*built_in, *added]
+    names = [*more, *built_in, *added]
     raise UsageError(f"no {kind} {name!r}{suggestion(name, names)}; there are {', '.join(names)}")
 
 

@@ -21,6 +21,8 @@ class Batch:
     """Class indices, shape (n,)."""
     raw: Any = None
     """The flat inputs behind features `x`, for memories that decode features; numpy or None."""
+    weight: Any = None
+    """How often each row counts, above 0, shape (n,); None: once. Only sums use it."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -33,8 +35,8 @@ class Batch:
         return self
 
     def __getitem__(self, rows: Any) -> Self:
-        raw = None if self.raw is None else self.raw[rows]
-        return type(self)(self.x[rows], self.y[rows], raw)
+        raw, weight = (None if one is None else one[rows] for one in (self.raw, self.weight))
+        return type(self)(self.x[rows], self.y[rows], raw, weight)
 
     def classes(self) -> frozenset[int]:
         """The class indices that occur."""

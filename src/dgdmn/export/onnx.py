@@ -130,6 +130,7 @@ class _MixturePredictor(nn.Module):
         )
         frozen, code = memory._frozen(), memory.spec.code
         weights, bias = memory.pool.weights(memory.components, frozen.setting[0])
+        bias = bias + memory.log_priors(memory.components, frozen)
         self.weights, self.bias = torch.tensor(weights), torch.tensor(bias)
         self.white = torch.tensor(code @ frozen.whitening.T)
         self.own_weight, self.temperature = frozen.setting[1], frozen.temperature

@@ -60,6 +60,7 @@ class FrontEnd:
         seed: int,
         image_shape: tuple[int, ...] | None = None,
         scale: Any = None,
+        weight: NDArray[np.float64] | None = None,
     ) -> Self:
         """The front end for inputs like X. Only `relu` takes anything from X: the scale of its columns."""
         shape = X.shape[1:]
@@ -75,7 +76,7 @@ class FrontEnd:
             values = _to_values(X.reshape(len(X), *seen))  # as `apply` sees them
             rows = values.reshape(len(X), -1).astype(np.float64)
             given = None if scale is None else Scale.parse(scale, rows.shape[1])
-            found = given or Scale.fit(rows, seed)
+            found = given or Scale.fit(rows, seed, weight)
         return cls(kind, shape, seen, seed, _make(kind, seen, seed, found))
 
     @property

@@ -34,9 +34,12 @@ class Scale:
     """Deviation; 1 where the column was constant in the first call."""
 
     @classmethod
-    def fit(cls, X: Doubles, seed: int) -> Self:
+    def fit(cls, X: Doubles, seed: int, weight: Doubles | None = None) -> Self:
         """The scale of the first rows. One row, or equal rows, have none."""
-        spread = X.std(axis=0)
+        mean, spread = X.mean(axis=0), X.std(axis=0)
+        if weight is not None:
+            mean = weight @ X / weight.sum()
+            spread = np.sqrt(weight @ (X - mean) ** 2 / weight.sum())
         varies = spread > 1e-9 * np.abs(X).max(axis=0)
         if not varies.any():
             what = "1 sample, which has" if len(X) == 1 else f"{len(X)} equal samples, which have"
@@ -46,7 +49,7 @@ class Scale:
             )
         spread = np.where(varies, spread, 1.0)
         sign = np.random.default_rng([seed, 3]).choice([-1.0, 1.0], X.shape[1])
-        return cls(X.mean(axis=0) + OFFSET * sign * spread, spread)
+        return cls(mean + OFFSET * sign * spread, spread)
 
     @classmethod
     def parse(cls, scale: Any, n_columns: int) -> Self:

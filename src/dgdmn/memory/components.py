@@ -27,10 +27,19 @@ from dgdmn.memory.code import (
     settings_for,
     triangle_bytes,
 )
-from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, pack, shrink, unpack
+from dgdmn.memory.gaussian import (
+    FLOOR,
+    Doubles,
+    Moments,
+    as_count,
+    center_rows,
+    pack,
+    shrink,
+    unpack,
+)
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
 from dgdmn.storage import State, to_numpy, typed, whole
-from dgdmn.storage.checks import MAX_COUNT
+from dgdmn.storage.checks import MAX_COUNT, row_count
 
 CLEAR = 3.0
 """A pair is clearly better if it gains so many deviations of the number of rows on which it differs. On validation
@@ -70,8 +79,8 @@ class Component:
     task: str
     label: int
     """Class index."""
-    n: int
-    """Rows."""
+    n: float
+    """Rows, or the sum of their weights."""
     mean: NDArray[Any]
     """Mean of the features, shape (d,); float32 once the budget has bound."""
     scatter: NDArray[Any]
@@ -87,7 +96,7 @@ class Component:
         scatter = self.scatter[:q, :q].astype(np.float64) + other.scatter[:q, :q]
         return replace(
             self,
-            n=n,
+            n=as_count(n),
             mean=self.mean + (other.n / n) * apart,
             scatter=scatter + np.outer(between, between),
             sketch=self.sketch + other.sketch,
@@ -128,7 +137,7 @@ class Component:
         return cls(
             typed(state, "task", str),
             label,
-            whole(state, "n", 1),
+            row_count(state, "n", 1),
             mean,
             scatter.astype(packed.dtype),
             _load_array(state, "sketch", (BINS,), (np.uint32,)),
@@ -143,7 +152,7 @@ class Frozen:
     temperature: float
     code_covariance: Doubles
     """St, shape (q, q)."""
-    n: int
+    n: float
     """Rows in the pool when St was made."""
 
     def __post_init__(self) -> None:
@@ -185,7 +194,7 @@ class Frozen:
             )
         size = (spec.q * (spec.q + 1) // 2,)
         covariance = unpack(_load_array(state, "code_covariance", size, (np.float64,)), spec.q)
-        return cls((setting[0], setting[1]), temperature, covariance, whole(state, "n"))
+        return cls((setting[0], setting[1]), temperature, covariance, row_count(state, "n"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +206,8 @@ class Pool:
     total: Moments
     """Mean and variances of all rows, whatever their component: the unit of a column that is constant within
     every component."""
-    n: int = 0
-    """Rows in S."""
+    n: float = 0
+    """Rows in S, or the sum of their weights."""
     votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, len(SETTINGS)), np.int64))
     """Rows tested before they were learned: how many only this setting, or only REFERENCE, had right."""
     surprise: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
@@ -219,7 +228,7 @@ class Pool:
     def covariance(self, shrinkage: float) -> Doubles:
         """S₀: the pooled covariance, shrunk toward the variances of all rows."""
         total = self.total.total
-        shrunk = shrink(self.scatter / max(1, self.n), shrinkage, total)
+        shrunk = shrink(self.scatter / (self.n or 1), shrinkage, total)
         constant = np.flatnonzero(total == 0)
         if (
             constant.size
@@ -282,7 +291,7 @@ class Pool:
         if "shrinkage" not in self._cache:
             total = self.total.total
             unit = np.divide(1, np.sqrt(total), out=np.zeros_like(total), where=total > 0)
-            scaled = self.scatter / max(1, self.n) * unit[:, None] * unit
+            scaled = self.scatter / (self.n or 1) * unit[:, None] * unit
             d, trace, squares = int((unit > 0).sum()), np.trace(scaled), (scaled**2).sum()
             apart = squares - trace**2 / max(1, d)
             amount = (squares + trace**2) / ((self.n + 1) * apart) if apart > 0 else 1.0
@@ -300,7 +309,7 @@ class Pool:
             self,
             scatter=self.scatter + other.scatter,
             total=self.total.merge(other.total),
-            n=self.n + other.n,
+            n=as_count(self.n + other.n),
             votes=self.votes + other.votes,
             surprise=self.surprise + other.surprise,
             untested=self.untested + other.untested,
@@ -314,8 +323,8 @@ class Pool:
         share = code_covariance(one.scatter.astype(np.float64), code.T)
         mean = one.mean.astype(np.float64)[None]
         total = self.total.remove(Moments(np.array([float(one.n)]), mean, np.diag(share)))
-        scatter = self.scatter - share
-        return replace(self, scatter=scatter, total=total, n=self.n - one.n, _cache={})
+        n = as_count(float(total.counts[0]))
+        return replace(self, scatter=self.scatter - share, total=total, n=n, _cache={})
 
     def temperature(self) -> float:
         return TEMPERATURES[int(np.argmin(self.surprise))]
@@ -376,8 +385,8 @@ class Pool:
             arrays = {
                 name: _load_array(sums, name, shape, doubles) for name, shape in shapes.items()
             }
-            inputs = CrossMoment(whole(sums, "n"), **arrays)
-        n, untested = whole(state, "n"), whole(state, "untested")
+            inputs = CrossMoment(row_count(sums, "n"), **arrays)
+        n, untested = row_count(state, "n"), whole(state, "untested")
         mean, variation = (
             _load_array(state, name, (spec.d,), doubles) for name in ("mean", "variation")
         )
@@ -391,7 +400,7 @@ class Pool:
 class CrossMoment:
     """Sums over inputs x and their code z: the linear map from code to input."""
 
-    n: int
+    n: float
     mean_x: Doubles
     mean_z: Doubles
     scatter: Doubles
@@ -407,17 +416,17 @@ class CrossMoment:
         p, r = spec.n_inputs, min(DECODED, spec.q)
         return cls(0, np.zeros(p), np.zeros(r), np.zeros((p, r)))
 
-    def add(self, x: NDArray[Any], z: Doubles) -> Self:
+    def add(self, x: NDArray[Any], z: Doubles, weight: Doubles | None = None) -> Self:
         """The sums with more rows (Chan's formula)."""
         x = np.asarray(x, np.float64)
-        mean_x, mean_z = x.mean(axis=0), z.mean(axis=0)
-        scatter, bounds = (x - mean_x).T @ (z - mean_z), np.array([x.min(), x.max()])
-        return self.merge(CrossMoment(len(z), mean_x, mean_z, scatter, bounds))
+        (mean_x, from_x), (mean_z, from_z) = (center_rows(one, weight) for one in (x, z))
+        n, bounds = len(z) if weight is None else weight.sum(), np.array([x.min(), x.max()])
+        return self.merge(CrossMoment(as_count(n), mean_x, mean_z, from_x.T @ from_z, bounds))
 
     def merge(self, other: "CrossMoment") -> Self:
         """The sums of both sets of rows."""
-        n = self.n + other.n
-        share = other.n / max(1, n)
+        n = as_count(self.n + other.n)
+        share = other.n / (n or 1)
         apart_x, apart_z = other.mean_x - self.mean_x, other.mean_z - self.mean_z
         scatter = self.scatter + other.scatter + self.n * share * np.outer(apart_x, apart_z)
         means = self.mean_x + share * apart_x, self.mean_z + share * apart_z

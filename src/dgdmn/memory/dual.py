@@ -1,7 +1,7 @@
 """The dual memory of section 3.2: learn in the short term, sleep, remember in the long term."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -152,6 +152,13 @@ class DualMemory:
         )
         return [self.ltm, *(held.memory for held in self.stm.awake)]
 
+    def rename_tasks(self, names: Mapping[str, str]) -> None:
+        for memory in self.mixtures():
+            rename_in(memory, names)
+        self.stm.awake = tuple(
+            TaskMemory(names.get(task, task), memory) for task, memory in self.stm.awake
+        )
+
     def replace_long_term(self, ltm: GenerativeMemory) -> None:
         self.ltm = ltm
 
@@ -196,6 +203,13 @@ class DualMemory:
             for held in self.stm.awake:
                 held.memory.pool = self.ltm.pool  # type: ignore[attr-defined]
         self.stm.largest_buffer = whole({"largest_buffer": 0, **state}, "largest_buffer")
+
+
+def rename_in(memory: GenerativeMemory, names: Mapping[str, str]) -> None:
+    """Give tasks new names in a memory."""
+    memory.tasks = memory.tasks.rename(names)
+    if isinstance(memory, JointlyScored):
+        memory.rename_components(names)
 
 
 def split_by_newest_task(

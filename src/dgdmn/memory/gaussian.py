@@ -22,6 +22,8 @@ NOISE = 1e-14
 """Smallest variance of a column, as a share of its squared mean: below is rounding."""
 
 
+NOTHING = 1e-9
+"""Share of a count that is rounding when all rows of a group were removed."""
 MIN_SHRINKAGE = 1e-3
 """Least shrinkage of the covariance that fills missing values."""
 FILL_PASSES = 3
@@ -43,9 +45,10 @@ class Moments:
     def empty(cls, k: int, d: int, *, diagonal: bool = False) -> Self:
         return cls(np.zeros(k), np.zeros((k, d)), np.zeros(d if diagonal else (d, d)))
 
-    def add(self, x: Doubles, group: Indices) -> Self:
+    def add(self, x: Doubles, group: Indices, weight: Doubles | None = None) -> Self:
         """The moments with more rows."""
-        return self.merge(moments_of(x, group, len(self.counts), diagonal=self.scatter.ndim == 1))
+        diagonal = self.scatter.ndim == 1
+        return self.merge(moments_of(x, group, len(self.counts), weight, diagonal=diagonal))
 
     def merge(self, other: "Moments") -> Self:
         """The moments of both sets of rows together (Chan's formula)."""
@@ -66,8 +69,9 @@ class Moments:
     def remove(self, other: "Moments") -> Self:
         """The moments without rows that were merged before, to rounding; diagonal scatters only."""
         counts = self.counts - other.counts
+        counts = np.where(counts > NOTHING * self.counts, counts, 0.0)
         weights, removed = self.counts[:, None], other.counts[:, None]
-        left = np.maximum(counts, 1)[:, None]
+        left = np.where(counts > 0, counts, 1.0)[:, None]
         means = (weights * self.means - removed * other.means) / left
         between = (removed * left / weights * (other.means - means) ** 2).sum(axis=0)
         return type(self)(counts, means, np.maximum(self.scatter - other.scatter - between, 0))
@@ -75,7 +79,7 @@ class Moments:
     @property
     def total(self) -> Doubles:
         """The variance of each column over all rows, whatever their group."""
-        n = max(1.0, float(self.counts.sum()))
+        n = float(self.counts.sum()) or 1.0
         within = self.scatter if self.scatter.ndim == 1 else np.diag(self.scatter)
         apart = self.means - (self.counts @ self.means) / n
         found: Doubles = (within + self.counts @ apart**2) / n
@@ -94,18 +98,35 @@ class Moments:
     @property
     def covariance(self) -> Doubles:
         """The scatter divided by the number of rows."""
-        return self.scatter / max(1.0, float(self.counts.sum()))
+        return self.scatter / (float(self.counts.sum()) or 1.0)
 
 
-def moments_of(x: Doubles, group: Indices, k: int, *, diagonal: bool = False) -> Moments:
+def moments_of(
+    x: Doubles, group: Indices, k: int, weight: Doubles | None = None, *, diagonal: bool = False
+) -> Moments:
     """The moments of rows that belong to k groups."""
-    counts = np.bincount(group, minlength=k).astype(np.float64)
+    counts = np.bincount(group, weight, minlength=k).astype(np.float64)
     means, centered = np.zeros((k, x.shape[1])), np.empty_like(x)
     for one in np.flatnonzero(counts):
         rows = group == one
-        means[one] = x[rows].mean(axis=0)
-        centered[rows] = x[rows] - means[one]
+        means[one], centered[rows] = center_rows(
+            x[rows], weight if weight is None else weight[rows]
+        )
     return Moments(counts, means, (centered**2).sum(axis=0) if diagonal else gram(centered))
+
+
+def center_rows(x: Doubles, weight: Doubles | None) -> tuple[Doubles, Doubles]:
+    """The mean of rows, and the rows minus it; a row of weight w is scaled so that its square counts w times."""
+    if weight is None:
+        mean: Doubles = x.mean(axis=0)
+        return mean, x - mean
+    mean = weight @ x / weight.sum()
+    return mean, np.sqrt(weight)[:, None] * (x - mean)
+
+
+def as_count(n: float) -> float:
+    """A number of rows: an int unless it is a sum of weights that is not whole."""
+    return int(n) if float(n).is_integer() else float(n)
 
 
 def gram(x: Doubles) -> Doubles:

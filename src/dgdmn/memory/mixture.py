@@ -45,7 +45,7 @@ from dgdmn.memory.components import (
     own_factor,
     score_parts,
 )
-from dgdmn.memory.gaussian import Doubles, Moments, gram, softmax
+from dgdmn.memory.gaussian import NOTHING, Doubles, Moments, as_count, center_rows, gram, softmax
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.memory.unknown import relative_scores, sketch, usual_share
@@ -62,6 +62,8 @@ class MixtureMemory:
         """In the order in which they were last met."""
         self.pool = Pool.empty(spec.d if role == "ltm" else 0, CrossMoment.empty(spec))
         """A task memory gets the pool of the long-term memory before each use."""
+        self.class_weights: Doubles | None = None
+        """Priors that the user gave, one for each class; never saved here: the estimator sets them."""
 
     # Learning
 
@@ -79,7 +81,7 @@ class MixtureMemory:
         Tested rows are scored against all components, those of the `others` included.
         """
         (task,) = tasks
-        x, y = np.asarray(new.x, np.float64), np.asarray(new.y)
+        x, y, weight = np.asarray(new.x, np.float64), np.asarray(new.y), new.weight
         if (size := float(np.abs(x).max(initial=0))) > LARGEST:
             raise UsageError(
                 f"a value of X is {size:.3g}; it must be at most {LARGEST:g}; scale X first"
@@ -88,48 +90,49 @@ class MixtureMemory:
         self.age += len(y)
         if new.raw is not None and self.pool.inputs is not None:
             code = encode(x, self.spec.code[:, :DECODED])
-            self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code))
+            self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code, weight))
         tested = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
         if self.pool.untested + len(y) >= TEST_EVERY and tested.any():
-            self._add(x[~tested], y[~tested], task)
+            first, weight = (None, None) if weight is None else (weight[~tested], weight[tested])
+            self._add(x[~tested], y[~tested], task, first)
             self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others, task)
             x, y = x[tested], y[tested]
-        self._add(x, y, task)
+        self._add(x, y, task, weight)
         self.pool = self.pool.refresh(self.spec.code)
         if self.pool.frozen is not None:  # a prediction between two small batches has less to do
             for one in self.components[-len(np.unique(new.y)) :]:
                 if len(one.scatter):
                     own_factor(one, self.pool.frozen, self.spec.code)
 
-    def _add(self, x: Doubles, y: NDArray[np.int64], task: str) -> None:
+    def _add(
+        self, x: Doubles, y: NDArray[np.int64], task: str, weight: Doubles | None = None
+    ) -> None:
         """Add rows to the components of a task and to the pool."""
         code, found = self.spec.code, {(one.task, one.label): one for one in self.components}
         centered, between = np.empty_like(x), []
         for label in np.unique(y).tolist():
             rows = y == label
-            mean = x[rows].mean(axis=0)
-            centered[rows] = x[rows] - mean
+            own = None if weight is None else weight[rows]
+            mean, centered[rows] = center_rows(x[rows], own)
             scatter = gram(encode(centered[rows], code))
-            one = Component(task, label, int(rows.sum()), mean, scatter)
+            n = as_count(rows.sum() if own is None else own.sum())
+            one = Component(task, label, n, mean, scatter)
             old = found.pop((task, label), None)
             if old is not None:
                 between.append(old.between(one)[None])
                 one = old.merge(one, code)
             found[task, label] = one  # the component met last comes last
-        total = self.pool.total.add(x, np.zeros(len(y), np.int64))
-        self.pool = replace(self.pool, total=total)
-        self._pool_scatter(gram(np.concatenate([centered, *between])), len(y))
+        total = self.pool.total.add(x, np.zeros(len(y), np.int64), weight)
+        untested = self.pool.untested + len(y)
+        self.pool = replace(self.pool, total=total, untested=untested)
+        n = len(y) if weight is None else float(weight.sum())
+        self._pool_scatter(gram(np.concatenate([centered, *between])), n)
         self.components = tuple(found.values())
 
-    def _pool_scatter(self, scatter: Doubles, n: int) -> None:
+    def _pool_scatter(self, scatter: Doubles, n: float) -> None:
         pool = self.pool
-        self.pool = replace(
-            pool,
-            scatter=pool.scatter + scatter,
-            n=pool.n + n,
-            untested=pool.untested + n,
-            _cache={},
-        )
+        n = as_count(pool.n + n)
+        self.pool = replace(pool, scatter=pool.scatter + scatter, n=n, _cache={})
 
     def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self], task: str) -> None:
         """Compare every setting with the reference on rows that are not learned yet, and calibrate."""
@@ -245,7 +248,7 @@ class MixtureMemory:
         removed = [one for one in self.components if matches(one)]
         kept = [one for one in self.components if not matches(one)]
         for one in removed:
-            self.age = max(0, self.age - one.n)
+            self.age = max(0, self.age - round(one.n))
             if len(one.scatter) == self.spec.d:
                 self.pool = self.pool.remove(one, self.spec.code)
         self.components = tuple(replace(one, label=labels.index(one.label)) for one in kept)
@@ -263,6 +266,13 @@ class MixtureMemory:
         )
         self.n_classes = len(labels)
         return len(removed)
+
+    def rename_components(self, names: Mapping[str, str]) -> None:
+        """Give tasks new names in the components."""
+        self.components = tuple(
+            replace(one, task=names[one.task]) if one.task in names else one
+            for one in self.components
+        )
 
     def relabeled(self, places: Sequence[int]) -> Self:
         """A copy in which class i is places[i]."""
@@ -303,10 +313,32 @@ class MixtureMemory:
     ) -> tuple[Doubles, NDArray[np.int64], NDArray[np.int64]]:
         """log p(x, component) up to a term that all share; the class and the memory of each component."""
         memories = [self, *others]
-        labels = np.array([one.label for one in gather(memories)], dtype=np.int64)
+        components = gather(memories)
+        labels = np.array([one.label for one in components], dtype=np.int64)
         owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
-        scores, _ = self._joint_parts(x, others, self._frozen(others))
-        return scores, labels, owner
+        frozen = self._frozen(others)
+        scores, _ = self._joint_parts(x, others, frozen)
+        return scores + self.log_priors(components, frozen), labels, owner
+
+    def log_priors(self, components: Sequence[Component], frozen: Frozen) -> Doubles:
+        """What priors add to the score of each component, times the temperature that scores are divided by."""
+        weights = np.ones(len(components))
+        if self.config.priors == "met" and components:
+            weights = np.array([one.n for one in components], dtype=np.float64)
+            weights /= weights.sum()
+        if self.class_weights is not None:
+            weights = self.class_weights[[one.label for one in components]]
+        found: Doubles = frozen.temperature * np.log(weights)
+        return found
+
+    def answering_tasks(
+        self, x: Any, others: Sequence[Self], answers: NDArray[np.int64]
+    ) -> list[str]:
+        """The task of the best component of each row's answer, a class index."""
+        scores, labels, _ = self.joint_scores(x, others)
+        best = np.where(labels == answers[:, None], scores, -np.inf).argmax(axis=1)
+        tasks = [one.task for one in gather([self, *others])]
+        return [tasks[place] for place in best]
 
     def _joint_parts(
         self, x: Any, others: Sequence[Self], frozen: Frozen
@@ -460,7 +492,7 @@ class MixtureMemory:
     def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
         """λ and g. A covariance of fewer rows than numbers is mostly the pooled one, so it may count in full."""
         few = sum(one.n for one in components) < self.spec.q * len(components)
-        return self.pool.choose(self.config, 1.0 if few else 0.5)
+        return self.pool.choose(self.config, 1.0 if few else 0.25)
 
     def grow(self, n_classes: int) -> None:
         self.n_classes = n_classes
@@ -502,7 +534,7 @@ class MixtureMemory:
         if self.role == "ltm":
             self.pool = Pool.load(typed(state, "pool", dict), self.spec)
             rows = sum(one.n for one in self.components)
-            if rows > self.pool.n:
+            if rows > self.pool.n * (1 + NOTHING):  # sums of weights are rounded
                 raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")
 
 

@@ -100,6 +100,9 @@ class JointlyScored(Protocol):
     def log_density(self, x: Array, others: Sequence[Any]) -> Array:
         """The log density of each sample by the components of all these memories."""
 
+    def rename_components(self, names: Mapping[str, str]) -> None:
+        """Give tasks new names wherever `tasks` does not have them."""
+
     def column_moments(self, d: int, others: Sequence[Any]) -> tuple[Array, Array, float]:
         """Mean and covariance of the first d features over all samples of these memories, and their number."""
 

@@ -32,6 +32,10 @@ class TaskLog(dict[str, TaskInfo]):
             raise UsageError(f"a memory records at most {MAX_TASKS:,} tasks; reuse a task's name")
         return tasks
 
+    def rename(self, names: Mapping[str, str]) -> Self:
+        """The log with other names of some tasks."""
+        return type(self)({names.get(task, task): info for task, info in self.items()})
+
     def with_classes(self, classes: frozenset[int]) -> str | None:
         """The task met last among those that had all these classes."""
         return next((task for task in reversed(self) if classes <= self[task].classes), None)

@@ -13,7 +13,7 @@ from dgdmn import metrics
 from dgdmn.config.registry import AlgorithmInfo, algorithm_info
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import read_json
-from dgdmn.core.text import printable
+from dgdmn.core.text import format_option, printable
 from dgdmn.records import RunRecord
 
 EXTRA = "extra.json"  # in a collected run: facts from the events and artifacts that were not kept
@@ -86,6 +86,15 @@ class Run:
         self.arguments = _mapping(config.get("arguments"))
         self.changes = _mapping(config.get("changes")) | self.arguments
         self.options = _mapping(config.get("options"))
+        # Own data: the names of its files, as a page does not say where they are, and how rows become tasks.
+        data = _mapping(config.get("data"))
+        self.data = {
+            k: Path(str(v)).name if k in ("path", "test") else v for k, v in data.items() if v
+        }
+        columns = {k: v for k, v in self.data.items() if k not in ("path", "digest")}
+        self.reading = ", ".join(
+            f"{k.replace('_', ' ')} {format_option(v)}" for k, v in columns.items()
+        )
         self.classes = tuple(map(str, _list(config.get("classes"))))
         self.tasks = tuple(config["tasks"])  # the columns of the matrices
         self.accuracy, self.accuracy_ltm = record.accuracy, record.accuracy_ltm

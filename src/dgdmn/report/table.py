@@ -106,6 +106,7 @@ def _mean_seconds(values: Sequence[float]) -> str:
 
 COLUMNS = (
     Column("acc", "accuracy", "highest", format_mean_sem),
+    Column("macro_accuracy", "macro", "highest", format_mean_sem),
     Column("bwt", "BWT", "highest", format_mean_sem),
     Column("train_cpu_seconds", "train CPU s", "lowest", _mean_seconds),
     Column("evaluate_cpu_seconds", "eval CPU s", "lowest", _mean_seconds),
@@ -117,7 +118,8 @@ class Stream:
     """All runs of one stream, grouped by setting, algorithm and tasks."""
 
     def __init__(self, name: str, runs: Sequence[Run]) -> None:
-        self.name, self.title = name, stream_title(name)
+        reading = f" ({runs[0].reading})" if runs[0].reading else ""
+        self.name, self.title = name + reading, stream_title(name) + reading
         settings = {run: setting(run) for run in runs}
         self.shared = frozenset.intersection(*map(frozenset, settings.values()))
         found: dict[object, list[Run]] = {}
@@ -142,8 +144,10 @@ def _rank(run: Run) -> tuple[int, str]:
 
 def group_runs(runs: Sequence[Run]) -> list[Stream]:
     """The streams of these runs with their groups."""
-    names = dict.fromkeys(run.stream for run in runs)
-    return [Stream(name, [run for run in runs if run.stream == name]) for name in names]
+    found: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:  # a file that is read in two ways is two streams
+        found.setdefault((run.stream, run.reading), []).append(run)
+    return [Stream(name, members) for (name, _), members in found.items()]
 
 
 def setting(run: Run) -> tuple[str, ...]:
@@ -162,7 +166,7 @@ def changed_options(run: Run) -> dict[str, Any]:
     So runs under one preset name with different options are not taken for seeds of each other.
     """
     try:
-        preset = to_dict(resolve(run.preset, run.stream))
+        preset = to_dict(resolve(run.preset, None if run.data else run.stream))
     except UsageError:  # a stream or a preset of another package
         return run.changes
     since = {k: run.options[k] for k in preset if run.options.get(k, preset[k]) != preset[k]}

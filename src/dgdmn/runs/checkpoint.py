@@ -134,11 +134,17 @@ class Checkpoints:
             self._save([*self._finished, *(training.state() for training in current)], epoch)
             self._last = time.monotonic()
         if stop:
-            raise Interrupted("stopped; everything done so far is saved")
+            what = "everything done so far is saved"
+            if not self._can_save():
+                what = "this method cannot be saved, so the run starts again"
+            raise Interrupted(f"stopped; {what}")
+
+    def _can_save(self) -> bool:
+        return algorithm_info(algorithm_name(type(self._model))).saved
 
     def _save(self, trainings: list[list[Tensor]], epoch: int) -> None:
         assert self._model is not None
-        if not algorithm_info(algorithm_name(type(self._model))).saved:
+        if not self._can_save():
             return  # a killed run starts again
         about, state = describe(self._model) if self._model.__sklearn_is_fitted__() else ({}, {})
         files.make_directory(self._directory)

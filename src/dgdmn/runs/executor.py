@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
@@ -128,6 +129,8 @@ def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
     failure, asked = None, threading.Event()
     try:
         from dgdmn.runs.runner import execute  # torch is imported in the child only
+
+        warnings.formatwarning = lambda message, *_, **__: f"{spec.name}: {message}\n"
 
         # SIGTERM may come twice: from the parent, and from whoever signals the whole process group.
         signal.signal(signal.SIGTERM, lambda *_: asked.set())

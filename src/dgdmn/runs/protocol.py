@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from dgdmn.streams.base import to_unit
 CACHE_BYTES = 256_000_000
 """Training rows held until they are learned, and test rows as a model sees them; what exceeds it is loaded or
 translated again."""
+FILLED = (
+    "missing values are replaced by the means of their columns in the first task's training rows"
+)
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,16 @@ ProtocolEvent = TaskBegan | TaskLearned | Evaluated | Recognized | StepEnded
 class RunTasks:
     """The tasks of a run. Each is loaded once: test rows are kept, training rows wait in a cache."""
 
-    def __init__(self, stream: TaskStream, spec: RunSpec) -> None:
+    def __init__(self, stream: TaskStream, spec: RunSpec, *, fill: bool = False) -> None:
+        """`fill` replaces missing values: not every method handles them."""
         self._stream, self._spec, self.common_test = stream, spec, stream.common_test
+        self._fill, self.note = fill, FILLED if fill else ""
         self._numbers = [*range(len(stream)), *(number - 1 for number in spec.revise)]
         names = tuple(stream.task_names[number] for number in self._numbers)
         self.order = names[-1:] if spec.together else names
         """The task learned at each step; the last one's name if all are learned as one."""
         self.tests: dict[str, Rows] = {}  # the rows to test on, by task
+        self.right: dict[str, NDArray[np.bool_]] = {}  # which of them were right in the last test
         self._labels: dict[int, NDArray[Any]] = {}
         self._cache: dict[int, tuple[Rows, bool]] = {}  # rows, and whether gray values are bytes
 
@@ -120,6 +126,28 @@ class RunTasks:
         return Rows(to_unit(rows.x), rows.y) if is_packed else rows
 
     def _load(self, number: int) -> Task:
+        """A task as it is learned."""
+        task = self._draw(number)
+        if not self._fill:
+            return task
+        validation = None if task.validation is None else self.fill(task.validation)
+        return Task(task.name, self.fill(task.train), validation, self.fill(task.test))
+
+    def fill(self, rows: Rows) -> Rows:
+        """The rows with missing values replaced by the means of their columns in the first task; 0 if it has none."""
+        missing = np.isnan(rows.x) if rows.x.dtype.kind == "f" else np.zeros(0, bool)
+        if not missing.any():
+            return rows
+        return Rows(np.where(missing, self._means.astype(rows.x.dtype), rows.x), rows.y)
+
+    @cached_property
+    def _means(self) -> NDArray[Any]:
+        x = self._draw(0).train.x
+        known = ~np.isnan(x)
+        means: NDArray[Any] = np.where(known, x, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        return means
+
+    def _draw(self, number: int) -> Task:
         """A task of the stream, with at most `samples_per_task` rows in each part."""
         task, limit = self._stream[number], self._spec.options.samples_per_task
         if not limit:
@@ -151,7 +179,7 @@ def learn_stream(
     A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
     """
     test = evaluate_common if tasks.common_test else evaluate
-    tests = PreparedTests(model, tasks.tests)
+    tests = PreparedTests(model, tasks.tests, tasks.right)
     for step, name in enumerate(tasks.order[start:], start=start + 1):
         rows = tasks.train_rows(step)
         yield TaskBegan(step, name, len(rows))
@@ -165,6 +193,8 @@ def learn_stream(
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
         yield test(model, len(tasks.order), tasks.order[-1], tests)
+    if not tasks.right:  # it was interrupted after the last test
+        test(model, len(tasks.order), tasks.order[-1], tests)
 
 
 def evaluate(model: ContinualClassifier, step: int, task: str, tests: "PreparedTests") -> Evaluated:
@@ -195,10 +225,18 @@ def evaluate_common(
 
 
 class PreparedTests:
-    """Test rows by task, translated for a model once: its front end does not change after the first call."""
+    """Test rows by task, translated for a model once: its front end does not change after the first call.
 
-    def __init__(self, model: ContinualClassifier, rows: Mapping[str, Rows]) -> None:
-        self.model, self.rows = model, rows
+    Rows that lack values are translated each time, because a model fills them with what it knows by then.
+    """
+
+    def __init__(
+        self,
+        model: ContinualClassifier,
+        rows: Mapping[str, Rows],
+        right: dict[str, NDArray[np.bool_]],
+    ) -> None:
+        self.model, self.rows, self.right = model, rows, right
         self._prepared: dict[str, Any] = {}
         self._bytes = 0
 
@@ -207,10 +245,12 @@ class PreparedTests:
         X = self._prepared.get(name)
         if X is None:
             X = self.model.prepare(self.rows[name].x)
-            self._bytes += X.inputs.nbytes
-            if self._bytes <= CACHE_BYTES:
-                self._prepared[name] = X
-        return float(np.mean(predict(X) == self.rows[name].y))
+            if not np.isnan(self.rows[name].x).any():
+                self._bytes += X.inputs.nbytes
+                if self._bytes <= CACHE_BYTES:
+                    self._prepared[name] = X
+        self.right[name] = predict(X) == self.rows[name].y
+        return float(np.mean(self.right[name]))
 
 
 def _recognize(model: DualClassifier, step: int, tests: Mapping[str, Rows]) -> Recognized:

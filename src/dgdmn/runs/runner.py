@@ -4,12 +4,13 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.utils import get_tags
 
 from dgdmn import metrics, streams
 from dgdmn.algorithms import algorithm
@@ -25,7 +26,7 @@ from dgdmn.runs.checkpoint import EVERY, Checkpoints, Progress
 from dgdmn.runs.plan import planned_work, training_work
 from dgdmn.runs.protocol import Evaluated, ProtocolEvent, RunTasks
 from dgdmn.runs.spec import RunSpec, find_run
-from dgdmn.streams import TaskStream
+from dgdmn.streams import Rows, TaskStream
 
 VALIDATION = 0.1  # share of the training rows held out for `evaluate_on="validation"`
 STATUS_EVERY = 1.0  # seconds between two versions of status.json
@@ -38,12 +39,14 @@ def execute(
     out: Path,
     *,
     stream: TaskStream | None = None,
+    own: Mapping[str, Any] | None = None,
     every: float = EVERY,
     stop: Callable[[], bool] = lambda: False,
 ) -> RunRecord:
     """Execute a run, continue it if it was interrupted, or return its record if it is complete.
 
-    The stream is loaded by its name unless it is given. A checkpoint is saved at the end of an epoch,
+    The stream is loaded by its name unless it is given. `own` are arguments of the estimator that a spec
+    cannot hold, as functions. A checkpoint is saved at the end of an epoch,
     about every `every` seconds. If `stop` returns True, the epoch is finished and saved, and
     `Interrupted` is raised.
     """
@@ -52,14 +55,16 @@ def execute(
     if record is None or not record.complete:
         stream = _load_stream(spec) if stream is None else stream
         _check(spec, stream)
-        tasks = RunTasks(stream, spec)
+        own = own or {}
+        fill = stream.has_missing and not _allows_missing(spec, own)
+        tasks = RunTasks(stream, spec, fill=fill)
         tasks.read(0)  # missing data must not leave a directory behind
         directory = out / spec.name if record is None else record.directory
         with directory_lock(directory):
             record = find_run(spec, out)  # another process may have written since
             if record is None or not record.complete:
                 checkpoints = Checkpoints(directory / "checkpoints", every, stop)
-                _Run(spec, stream, tasks, checkpoints).execute(directory, record)
+                _Run(spec, stream, tasks, checkpoints, own).execute(directory, record)
                 record = RunRecord.read(directory)
     Checkpoints(record.directory / "checkpoints").clear()  # a kill may have left some
     return record
@@ -67,8 +72,16 @@ def execute(
 
 def _load_stream(spec: RunSpec) -> TaskStream:
     validation = VALIDATION if spec.evaluate_on == "validation" else 0.0
+    if spec.data is not None:
+        return spec.data.load(seed=spec.seed, validation=validation)
     options = streams.stream_options(spec.stream, spec.options)
     return streams.load(spec.stream, seed=spec.seed, validation=validation, **options)
+
+
+def _allows_missing(spec: RunSpec, own: Mapping[str, Any]) -> bool:
+    """Whether the estimator handles missing values itself."""
+    model = algorithm(spec.algorithm)(spec.training_options(), **{**spec.arguments, **own})
+    return bool(get_tags(model).input_tags.allow_nan)
 
 
 def _check(spec: RunSpec, stream: TaskStream) -> None:
@@ -106,9 +119,16 @@ class _Run:
     """Connects the parts: the algorithm learns, the writer records, the checkpoints save."""
 
     def __init__(
-        self, spec: RunSpec, stream: TaskStream, tasks: RunTasks, checkpoints: Checkpoints
+        self,
+        spec: RunSpec,
+        stream: TaskStream,
+        tasks: RunTasks,
+        checkpoints: Checkpoints,
+        own: Mapping[str, Any],
     ) -> None:
         self.spec, self.stream, self.tasks, self.checkpoints = spec, stream, tasks, checkpoints
+        self.own = own
+        self.note = "; ".join(filter(None, (stream.note, tasks.note)))
         self.acc = math.nan
         self.phase: Phase = "loading"
         self.work: float | None = math.inf  # unknown until it is planned
@@ -158,7 +178,7 @@ class _Run:
             "tasks": list(stream.task_names),
             "classes": list(stream.classes),
             "shape": list(stream.shape),
-            "note": stream.note,
+            "note": self.note,
             "device": spec.device,
             "threads": spec.threads,
             "versions": environment.describe_versions(),
@@ -175,11 +195,13 @@ class _Run:
         here: dict[str, Any] = {"device": self.spec.device, "threads": self.threads}
         here["callback"] = self._handle
         here = {name: value for name, value in here.items() if name in kind._get_param_names()}
-        saved = self.progress.restore_model(algorithm=kind, **here)
-        self.model = saved or kind(
-            options, random_state=self.spec.seed, **here, **self.spec.arguments
-        )
-        self.artifacts = Artifacts(self.writer, self.tasks.tests, self.spec.seed)
+        saved = self.progress.restore_model(algorithm=kind, **here, **self.own)
+        arguments = {**here, **self.spec.arguments, **self.own}
+        self.model = saved or kind(options, random_state=self.spec.seed, **arguments)
+        tests: Mapping[str, Rows] = self.tasks.tests
+        if self.stream.has_missing:  # distances and noise need every value
+            tests = {name: self.tasks.fill(rows) for name, rows in tests.items()}
+        self.artifacts = Artifacts(self.writer, tests, self.spec.seed)
         self.checkpoints.attach(self.model, self._save_counters, self.progress)
         self.since, self.since_cpu = time.monotonic(), time.process_time()
         with use_hook(self.checkpoints):
@@ -288,9 +310,14 @@ class _Run:
         record = RunRecord.read(self.writer.directory)
         ltm = record.accuracy_ltm
         sizes = [len(rows) for rows in self.tasks.tests.values()]
+        right = np.concatenate(list(self.tasks.right.values()))
+        labels = [label for name in self.tasks.right for label in self.tasks.tests[name].y.tolist()]
+        by_class = metrics.count_right(right, map(str, labels))
         return {
             "acc": metrics.acc(record.accuracy),
             "row_accuracy": float(np.average(record.accuracy[-1], weights=sizes)),
+            "macro_accuracy": metrics.macro_accuracy(by_class),
+            "by_class": by_class,
             "bwt": metrics.bwt(record.accuracy, record.columns),
             "acc_ltm": None if ltm is None else metrics.acc(ltm),
             "seconds": self.writer.seconds,
@@ -300,5 +327,5 @@ class _Run:
             "chosen": self.model.info().chosen,
             "peak_rss_mb": environment.peak_memory_mb(),
             "evaluated_on": self.spec.evaluate_on,
-            "note": self.stream.note,
+            "note": self.note,
         }

@@ -7,14 +7,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from dgdmn.config import PAPER, Config, resolve, to_dict
+from dgdmn.config import PAPER, Config, override, resolve, to_dict
+from dgdmn.config.entries import SET_BY_RUN, Entry
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.records import CONFIG, RunRecord, check_file_name, find_runs, run_key
-from dgdmn.streams import stream_options
+from dgdmn.streams import DataFile, stream_options
 
-SET_BY_RUN = ("preset", "random_state", "device", "threads", "callback")
-"""Arguments of an estimator's constructor that the run itself decides."""
 _MAX_CHANGES = 160  # characters of options in a run's name; a file name has at most 255 bytes
 
 
@@ -36,6 +35,8 @@ class RunSpec:
     threads: int = 1
     arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Arguments of the estimator's constructor that are no fields of Config and differ from its defaults."""
+    data: DataFile | None = None
+    """Your own data; None for a stream that is loaded by its name."""
 
     def __post_init__(self) -> None:
         for name in ("stream", "algorithm", "preset", "device"):
@@ -58,7 +59,7 @@ class RunSpec:
                 "leave one of them out"
             )
         changed = self.options.tdigits_classes != Config.tdigits_classes
-        if changed and not stream_options(self.stream, self.options):
+        if changed and (self.data or not stream_options(self.stream, self.options)):
             raise UsageError(
                 f"tdigits_classes is {self.options.tdigits_classes}, but the stream is {self.stream}; "
                 "leave it out"
@@ -68,10 +69,12 @@ class RunSpec:
     def from_record(cls, record: RunRecord) -> Self:
         config = record.config
         try:
-            config = {"arguments": {}, **config}  # older runs have none
+            config = {"arguments": {}, "data": None, **config}  # older runs have none
             values = {field.name: config[field.name] for field in fields(cls)}
             lists = {"options": Config(**config["options"]), "revise": tuple(config["revise"])}
-            return cls(**{**values, **lists, "together": config["together"] is True})
+            data = None if values["data"] is None else DataFile.from_json(values["data"])
+            together = config["together"] is True
+            return cls(**{**values, **lists, "together": together, "data": data})
         except (KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{record.directory / CONFIG} does not describe a run ({error}); run it again"
@@ -92,10 +95,13 @@ class RunSpec:
         changed = {k: v for k, v in self.changes().items() if not info.unused(k, options)}
         changes = [f"{name}-{_short(value)}" for name, value in changed.items()]
         changes += [_file_name(f"{name}_{value}") for name, value in sorted(self.arguments.items())]
+        columns = self.data.options() if self.data else {}
+        changes += [_file_name(f"{name}-{_short(value)}") for name, value in columns.items()]
         if sum(map(len, changes)) > _MAX_CHANGES:
             changes = [f"{len(changes)}-options-{sha256(repr(changes).encode()).hexdigest()[:8]}"]
         parts = [
-            *map(_file_name, (self.stream, self.algorithm)),
+            _file_name(self.stream.strip("/.- ") or "data" if self.data else self.stream),
+            _file_name(self.algorithm),
             self.preset,
             *changes,
             *([f"revise-{_short(self.revise)}"] if self.revise else []),
@@ -108,7 +114,8 @@ class RunSpec:
 
     def changes(self) -> dict[str, Any]:
         """The options that differ from the preset."""
-        base = to_dict(resolve(self.preset, self.stream if self.stream in PAPER else None))
+        stream = self.stream if self.stream in PAPER and not self.data else None
+        base = to_dict(resolve(self.preset, stream))
         return {name: value for name, value in to_dict(self.options).items() if value != base[name]}
 
     def training_options(self) -> Config:
@@ -126,7 +133,26 @@ class RunSpec:
         names = ("stream", "algorithm", "preset", "seed", "evaluate_on", "revise", "together")
         values = {name: getattr(self, name) for name in names}
         values |= {"revise": list(self.revise), "options": to_dict(self.options)}
-        return values | {"arguments": dict(self.arguments)}
+        values |= {"arguments": dict(self.arguments)}
+        return values | ({"data": self.data.to_json()} if self.data else {})
+
+
+def make_spec(
+    stream: str,
+    entry: Entry,
+    seed: int,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    data: DataFile | None = None,
+    together: bool = False,
+    **protocol: Any,
+) -> RunSpec:
+    """The run of a method on a stream; its own options win over `changes`, which are those of all methods."""
+    preset_stream = stream if stream in PAPER and data is None else None
+    options = override(resolve(entry.preset, preset_stream), {**(changes or {}), **entry.changes})
+    together = together or algorithm_info(entry.algorithm).together
+    given = {"arguments": entry.arguments, "data": data, "together": together, **protocol}
+    return RunSpec(stream, entry.algorithm, entry.preset, options, seed, **given)
 
 
 def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
@@ -139,18 +165,23 @@ def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
     if record.key == spec.key:
         return record
     name, theirs, ours = _first_difference(record.config, spec.identity())
+    if name == "digest":
+        advice = "remove it or choose another --out"
+        raise UsageError(f"{directory} holds a run of other rows than {spec.stream} has; {advice}")
     raise UsageError(
         f"{directory} holds a run with {name} = {theirs}, not {ours}; remove it or choose another --out"
     )
 
 
 def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str, Any, Any]:
+    nested = ("options", "arguments", "data")
     theirs, ours = (
-        {**one, **one.get("options", {}), **one.get("arguments", {}), "options": 0, "arguments": 0}
+        {**one, **{k: v for part in nested for k, v in (one.get(part) or {}).items()}}
         for one in (theirs, ours)
     )
     differing = [name for name, value in ours.items() if theirs.get(name) != value]
-    name = next((name for name in differing if name != "preset"), "key")
+    skipped = {"preset", "path", "test", *nested}  # a run may have them and be the same
+    name = next((name for name in differing if name not in skipped), "key")
     return name, theirs.get(name), ours.get(name)
 
 
@@ -160,8 +191,12 @@ def _is_whole(value: Any, low: int, high: int) -> bool:
 
 def _is_plain(item: tuple[Any, Any]) -> bool:
     name, value = item
-    is_value = value is None or isinstance(value, str | bool | int | float)
-    return isinstance(name, str) and name not in SET_BY_RUN and is_value
+    return isinstance(name, str) and name not in SET_BY_RUN and is_plain(value)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value can be an argument of a spec."""
+    return value is None or isinstance(value, str | bool | int | float)
 
 
 def _file_name(text: str) -> str:

@@ -9,6 +9,8 @@ MAX_COUNT = 10**12
 """No memory counts more samples or tasks than this."""
 MAX_TASKS = 10_000
 """No memory records more tasks than this: loading and showing them takes time."""
+MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1e6
+"""Smallest and largest weight of a row."""
 Kind = TypeVar("Kind")
 
 
@@ -28,6 +30,14 @@ def whole(state: State, name: str, low: int = 0, high: int = MAX_COUNT) -> int:
             f"{name} is {shorten(repr(value))}; it must be a whole number in [{low:,}, {high:,}]"
         )
     return value
+
+
+def row_count(state: State, name: str, low: int = 0) -> float:
+    """A value of a state; it must be a number of rows, or a sum of weights."""
+    value = state[name]
+    if type(value) is float and MIN_WEIGHT <= value <= MAX_COUNT and not value.is_integer():
+        return value  # a whole number is saved as one
+    return whole(state, name, low)
 
 
 def class_indices(values: Any, n_classes: int) -> Any:

@@ -1,4 +1,4 @@
-"""Streams of tasks: the paper's datasets, embedded digits, and your own arrays.
+"""Streams of tasks: the paper's datasets, embedded digits, and your own arrays, frames and files.
 
 >>> from dgdmn.streams import load
 >>> load("tdigits").task_names[13]
@@ -11,11 +11,22 @@ from typing import Any
 from dgdmn.config import Config
 from dgdmn.config.registry import load_target, stream_info
 from dgdmn.core.errors import UsageError, suggestion
-from dgdmn.streams.arrays import from_arrays
+from dgdmn.streams.arrays import from_arrays, from_frame
 from dgdmn.streams.base import Rows, Task, TaskStream
+from dgdmn.streams.files import DataFile
 from dgdmn.streams.readers import read_arrays
 
-__all__ = ["Rows", "Task", "TaskStream", "from_arrays", "load", "read_arrays", "stream_options"]
+__all__ = [
+    "DataFile",
+    "Rows",
+    "Task",
+    "TaskStream",
+    "from_arrays",
+    "from_frame",
+    "load",
+    "read_arrays",
+    "stream_options",
+]
 
 
 def load(name: str, *, seed: int = 0, validation: float = 0.0, **options: Any) -> TaskStream:
@@ -28,6 +39,7 @@ def load(name: str, *, seed: int = 0, validation: float = 0.0, **options: Any) -
             raise UsageError(f"stream {name!r} has no option {option!r}{hint}: {choice}")
     create = load_target(stream_info(name).target)
     stream: TaskStream = create(seed=seed, validation=validation, **options)
+    stream.is_registered = not options
     return stream
 
 

@@ -1,18 +1,49 @@
-"""Streams from your own data: arrays, a list of tasks, a file or a folder."""
+"""Streams from your own data: arrays, a data frame, a list of tasks, a file or a folder."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
+from dgdmn.core.table import Columns, Table
+from dgdmn.core.text import join_names
 from dgdmn.streams.base import Rows, Task, TaskStream, check_fraction, check_seed, seeded_rng
 from dgdmn.streams.readers import Arrays, check_arrays, read_arrays, rows_by_value, to_float
 
 Parts = tuple[Rows, Rows]
+
+
+class _Form(NamedTuple):
+    """How rows become tasks: what names their parts, and what cuts them."""
+
+    label: str | None = None
+    task: Any = None
+    order_by: Any = None
+    tasks: int = 0
+    ignore: Collection[str] = ()
+    text: Collection[str] = ()
+
+    @property
+    def task_name(self) -> str | None:
+        return self.task if isinstance(self.task, str) else None
+
+    @property
+    def order_name(self) -> str | None:
+        return self.order_by if isinstance(self.order_by, str) else None
+
+    def check_roles(self) -> None:
+        """Refuse a column with two roles."""
+        roles = {"label": self.label, "task": self.task_name, "order_by": self.order_name}
+        found: dict[str, str] = {}
+        for role, name in roles.items():
+            if name in found:
+                raise UsageError(f"{name!r} is {found[name]} and {role}: give each its own column")
+            if name is not None:
+                found[name] = role
 
 
 def from_arrays(
@@ -20,9 +51,14 @@ def from_arrays(
     y: Any = None,
     *,
     task: Any = None,
+    order_by: Any = None,
+    tasks: int = 0,
     test: Any = None,
     test_size: float = 0.2,
     label: str | None = None,
+    ignore: Collection[str] = (),
+    text: Collection[str] = (),
+    shuffle: bool = False,
     seed: int = 0,
     validation: float = 0.0,
     name: str = "arrays",
@@ -30,10 +66,13 @@ def from_arrays(
     """Return a stream of your own data. Values are not scaled: the estimator does that.
 
     `data` is an array X with labels `y`, a path (see `read_arrays`), a list of (name, X, y), or a
-    list of Task. `task` gives the task of each row, as an array or as the name of a csv column or
-    npz array; tasks keep their order of first appearance. Without tasks, every class is a task, in
-    sorted order. `test` has the same form as the data ((X, y) or (X, y, task) for arrays). Without
-    it, a seeded `test_size` of each class of each task is held out.
+    list of Task. `task` gives the task of each row, as an array or as the name of a column or
+    npz array; tasks keep their order of first appearance. `order_by`, an array or the name of a
+    column, sorts the rows first. If rows have no task, `tasks=n` cuts them into n tasks of equal size;
+    without it every class is a task, in sorted order, or with `shuffle` in an order that the seed
+    draws. `ignore` and `text` name columns of a file: those to leave out and those that are sentences.
+    `test` has the same form as the data ((X, y) or (X, y, task) for arrays). Without it, a seeded
+    `test_size` of each class of each task is held out.
 
     >>> import numpy as np
     >>> stream = from_arrays(np.zeros((10, 4)), np.repeat(["cat", "dog"], 5))
@@ -44,25 +83,151 @@ def from_arrays(
     check_fraction("test_size", test_size)
     if test is None and test_size == 0:
         raise UsageError("test_size is 0 and test is missing: give test= or a fraction above 0")
+    form = _Form(label, task, order_by, tasks, ignore, text)
+    form.check_roles()
     if _is_list_of(data, lambda item: isinstance(item, Task)):
-        _refuse_extra("a list of Task", y=y, task=task, test=test)
+        _refuse_extra("a list of Task", y=y, test=test, **_cutting(form))
         if any(item.validation is not None for item in data):
             raise UsageError("a task has validation rows: give (name, X, y) and validation=")
         test = [(item.name, item.test.x, item.test.y) for item in data]
         data = [(item.name, item.train.x, item.train.y) for item in data]
-    train = _group(data, y, task, label, "data")
-    if test is None:
+        form = _Form()
+    if _is_list_of(data, _is_named_task):
+        _refuse_extra("a list of (name, X, y)", y=y, label=label, **_cutting(form))
+        train = _group_named(data)
+        held = None if test is None else _group_test(test, form, None, None)
+    else:
+        arrays = _read(data, y, form, "data", None)
+        train, bounds = _group_by_task(arrays, form, _name(data, "data"))
+        held = None if test is None else _group_test(test, form, arrays, bounds)
+        if shuffle and arrays.task is None and not tasks:
+            order = seeded_rng(seed, "order of classes").permutation(len(train))
+            train = {list(train)[i]: list(train.values())[i] for i in order}
+    if held is None:
         split = partial(_split, test_size=test_size, seed=seed)
         parts = {key: split(key, train[key], number) for number, key in enumerate(train)}
     else:
-        parts = _pair(train, _group_test(test, task, label))
-    tasks = [
+        parts = _pair(train, held)
+    labels = [
         (key, tuple(np.unique(np.concatenate([train.y, test.y])).tolist()))
         for key, (train, test) in parts.items()
     ]
     loaded = list(parts.values())
-    shape = loaded[0][0].x.shape[1:]
-    return TaskStream(name, tasks, shape, loaded.__getitem__, seed=seed, validation=validation)
+    return TaskStream(
+        name,
+        labels,
+        loaded[0][0].x.shape[1:],
+        loaded.__getitem__,
+        seed=seed,
+        validation=validation,
+        has_missing=any(_has_nan(rows.x) for pair in loaded for rows in pair),
+    )
+
+
+def from_frame(
+    frame: Any,
+    label: str,
+    *,
+    task: str | None = None,
+    order_by: str | None = None,
+    tasks: int = 0,
+    test: Any = None,
+    ignore: Collection[str] = (),
+    text: Collection[str] = (),
+    name: str = "frame",
+    **options: Any,
+) -> TaskStream:
+    """Return a stream of a data frame: `label`, `task`, `order_by`, `ignore` and `text` name its columns.
+
+    Text columns become categories, missing values stay NaN, and columns of dates are left out unless
+    they are the order. `test` is a frame with the same columns; `options` are those of `from_arrays`.
+    """
+    form = _Form(label, task, order_by, tasks, ignore, text)
+    form.check_roles()
+    source = _read_frame(frame, form, "frame", None)
+    held = None if test is None else _read_frame(test, form, "test", source)
+    return from_arrays(source, tasks=tasks, test=held, name=name, **options)
+
+
+def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arrays:
+    """Samples, labels, tasks and order from a path, a frame that was read, or arrays."""
+    if isinstance(data, Arrays):
+        return data
+    if isinstance(data, (str, os.PathLike)):
+        if y is not None:
+            raise UsageError(f"y is given beside {data}: name the label column with label= instead")
+        arrays = read_arrays(
+            data,
+            label=form.label,
+            task=form.task_name,
+            order=form.order_name,
+            ignore=form.ignore,
+            text=form.text,
+            shape=like.X.shape[1:] if like is not None and like.X.ndim > 2 else (),
+        )
+        if arrays.table is not None and like is not None and like.table is not None:
+            encoded = Columns.fit(like.table, form.text).encode(arrays.table)
+            arrays = arrays._replace(X=encoded)
+    else:
+        _refuse_names(form)
+        if isinstance(data, (list, tuple)) and not data:
+            raise UsageError(f"{what} is an empty list: give at least one task")
+        if y is None:
+            raise UsageError(f"{what} has no labels: give y, a path, or a list of (name, X, y)")
+        arrays = Arrays(_to_array(what, data), _to_array("y", y), None)
+    if like is None:  # the arrays of a test part come with it
+        if form.task is not None and form.task_name is None:
+            arrays = arrays._replace(task=_to_array("task", form.task))
+        if form.order_by is not None and form.order_name is None:
+            arrays = arrays._replace(order=_to_array("order_by", form.order_by))
+    return arrays
+
+
+def _read_frame(frame: Any, form: _Form, what: str, like: Arrays | None) -> Arrays:
+    """The same from a data frame; the kinds of its columns are those of `like`."""
+    given = [one for one in (form.label, form.task, form.order_by) if one is not None]
+    names = [str(one) for one in frame.columns]
+    for one in (*given, *form.ignore):
+        if one not in names:
+            raise UsageError(f"{what} has no column {one!r}: it has {join_names(names)}")
+    used = [one for one in frame.columns if str(one) not in (*given, *form.ignore)]
+    table = Table.from_frame(frame[used], what)
+    columns = Columns.fit(table if like is None or like.table is None else like.table, form.text)
+    y, task, order = (
+        None if one is None else frame[next(c for c in frame.columns if str(c) == one)]
+        for one in (form.label, form.task, form.order_by)
+    )
+    return Arrays(
+        columns.encode(table),
+        _to_values(what, form.label, y),
+        None if task is None else _to_values(what, form.task, task),
+        table.names,
+        table,
+        None if order is None else _to_order(what, form.order_by, order),
+    )
+
+
+def _to_order(what: str, name: Any, column: Any) -> NDArray[Any]:
+    """A column of numbers or dates; text is read as dates."""
+    order = np.asarray(column)
+    if order.dtype.kind in "buifM":
+        return order
+    try:
+        return np.asarray(column, dtype="datetime64[ns]")
+    except (TypeError, ValueError) as error:
+        problem = f"{what} has other values than numbers and dates in column {name!r}"
+        raise UsageError(f"{problem}: order rows by numbers or dates") from error
+
+
+def _to_values(what: str, name: Any, column: Any) -> NDArray[Any]:
+    """Labels or tasks of a frame; each row has one."""
+    cells = column.tolist() if hasattr(column, "tolist") else list(column)
+    for row, cell in enumerate(cells):
+        if cell is None or cell != cell:
+            raise UsageError(
+                f"{what} has no value in row {row}, column {name!r}: fill or remove it"
+            )
+    return _to_array(f"column {name!r}", cells)
 
 
 def _is_list_of(data: Any, fits: Callable[[Any], bool]) -> bool:
@@ -72,30 +237,6 @@ def _is_list_of(data: Any, fits: Callable[[Any], bool]) -> bool:
 
 def _is_named_task(item: Any) -> bool:
     return isinstance(item, (tuple, list)) and len(item) == 3 and isinstance(item[0], str)
-
-
-def _group(data: Any, y: Any, task: Any, label: str | None, what: str) -> dict[str, Rows]:
-    """Return the rows of each task by its name, in the order of the tasks."""
-    if isinstance(data, (str, os.PathLike)):
-        if y is not None:
-            raise UsageError(f"y is given beside {data}: name the label column with label= instead")
-        arrays = read_arrays(data, label=label, task=task if isinstance(task, str) else None)
-        if task is not None and not isinstance(task, str):
-            arrays = arrays._replace(task=_to_array("task", task))
-        return _group_by_task(arrays, str(data))
-    if label is not None:
-        raise UsageError(f"label={label!r} names a column of a file: give y as an array instead")
-    if _is_list_of(data, _is_named_task):
-        _refuse_extra("a list of (name, X, y)", y=y, task=task)
-        return _group_named(data)
-    if isinstance(data, (list, tuple)) and not data:
-        raise UsageError(f"{what} is an empty list: give at least one task")
-    if y is None:
-        raise UsageError(f"{what} has no labels: give y, a path, or a list of (name, X, y)")
-    if isinstance(task, str):
-        raise UsageError(f"task={task!r} names a column of a file: give an array instead")
-    tasks = None if task is None else _to_array("task", task)
-    return _group_by_task(Arrays(_to_array(what, data), _to_array("y", y), tasks), what)
 
 
 def _group_named(data: Iterable[tuple[str, Any, Any]]) -> dict[str, Rows]:
@@ -111,19 +252,85 @@ def _group_named(data: Iterable[tuple[str, Any, Any]]) -> dict[str, Rows]:
     return groups
 
 
-def _group_by_task(arrays: Arrays, what: str) -> dict[str, Rows]:
-    rows = _to_rows(arrays, what)
-    groups = rows_by_value(rows.y if arrays.task is None else arrays.task)
-    keys = sorted(groups) if arrays.task is None else groups
-    return {str(key): rows.take(np.array(groups[key])) for key in keys}
+def _group_by_task(
+    arrays: Arrays, form: _Form, what: str, bounds: NDArray[Any] | None = None
+) -> tuple[dict[str, Rows], NDArray[Any] | None]:
+    """The rows of each task by its name, in the order of the tasks; and the values between cut tasks."""
+    rows, task, order = _to_rows(arrays, what), arrays.task, arrays.order
+    if order is not None:
+        if order.shape != (len(rows),) or order.dtype.kind not in "buifM":
+            raise UsageError(f"{what}: order_by must have a number or a date for each row")
+        if (order != order).any():
+            row = int(np.argmax(order != order))
+            raise UsageError(f"{what} has no order in row {row} (from 0): fill or remove it")
+        by_order = np.argsort(order, kind="stable")
+        rows, order = rows.take(by_order), order[by_order]
+        task = None if task is None else task[by_order]
+    if form.tasks:
+        if task is not None:
+            raise UsageError(f"tasks is {form.tasks}, but {what} has tasks already: leave one out")
+        task, bounds = _cut(len(rows), order, form.tasks, what, bounds)
+    elif order is not None and task is None:
+        raise UsageError(f"{what} is ordered but has no tasks: give their number, or a task column")
+    groups = rows_by_value(rows.y if task is None else task)
+    keys = sorted(groups) if task is None else groups
+    return {str(key): rows.take(np.array(groups[key])) for key in keys}, bounds
 
 
-def _group_test(test: Any, task: Any, label: str | None) -> dict[str, Rows]:
-    if not isinstance(test, tuple) or _is_list_of(test, _is_named_task):
-        return _group(test, None, task if isinstance(task, str) else None, label, "test")
-    if len(test) not in (2, 3):
+def _cut(
+    n: int, order: NDArray[Any] | None, tasks: int, what: str, bounds: NDArray[Any] | None
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Tasks of equal size for n sorted rows; test rows are cut where the training rows were."""
+    if isinstance(tasks, bool) or not isinstance(tasks, int) or not 1 <= tasks <= n:
+        raise UsageError(f"tasks is {tasks!r}: {what} has {n} rows, give 1 to {n}")
+    if bounds is not None and order is not None:
+        number = np.searchsorted(bounds, order, side="right")
+    else:
+        number = np.arange(n) * tasks // n
+        bounds = None if order is None else order[np.flatnonzero(np.diff(number)) + 1]
+    return np.array([f"part {one + 1}" for one in number.tolist()]), bounds
+
+
+def _group_test(
+    test: Any, form: _Form, train: Arrays | None, bounds: NDArray[Any] | None
+) -> dict[str, Rows]:
+    if _is_list_of(test, _is_named_task):
+        return _group_named(test)
+    if isinstance(test, Arrays) or not isinstance(test, tuple):
+        arrays = _read(test, None, form, "test", train)
+    elif len(test) not in (2, 3):
         raise UsageError(f"test has {len(test)} parts: give (X, y) or (X, y, task)")
-    return _group(test[0], test[1], test[2] if len(test) == 3 else None, None, "test")
+    else:
+        arrays = Arrays(_to_array("test", test[0]), _to_array("y", test[1]), None)
+        if len(test) == 3:
+            arrays = arrays._replace(task=_to_array("task", test[2]))
+    return _group_by_task(arrays, form, _name(test, "test"), bounds)[0]
+
+
+def _name(data: Any, what: str) -> str:
+    return str(data) if isinstance(data, (str, os.PathLike)) else what
+
+
+def _cutting(form: _Form) -> dict[str, Any]:
+    return {"task": form.task, "order_by": form.order_by, "tasks": form.tasks or None}
+
+
+def _refuse_names(form: _Form) -> None:
+    """Refuse names of columns beside arrays, which have none."""
+    named: dict[str, Any] = {
+        "label": form.label,
+        "task": form.task_name,
+        "order_by": form.order_name,
+    }
+    named |= {"ignore": form.ignore or None, "text": form.text or None}
+    for option, value in named.items():
+        if value is not None:
+            kind = "y as an array" if option == "label" else "an array"
+            raise UsageError(f"{option}={value!r} names a column of a file: give {kind} instead")
+
+
+def _has_nan(x: NDArray[Any]) -> bool:
+    return x.dtype.kind == "f" and bool(np.isnan(x).any())
 
 
 def _pair(train: dict[str, Rows], test: dict[str, Rows]) -> dict[str, Parts]:
@@ -162,7 +369,9 @@ def _to_array(name: str, value: Any) -> NDArray[Any]:
 
 def _to_rows(arrays: Arrays, what: str) -> Rows:
     if arrays.y is None:
-        raise UsageError(f"{what} has no labels: give y, label= or class folders of images")
+        advice = "name their column, give y, or use class folders"
+        advice = "save X and y in an .npz file" if what.endswith(".npy") else advice
+        raise UsageError(f"{what} has no labels: {advice}")
     check_arrays(arrays, what, UsageError)
     return Rows(to_float(arrays.X), arrays.y)
 

@@ -51,6 +51,7 @@ class TaskStream(Sequence[Task]):
     number and the rows left after the validation split to the rows to train on. A function as
     `note` is called when the note is read. `common_test` says that all tasks have the same test
     rows, which belong to no task. `unknown` maps "test" or "validation" to rows of no class.
+    `has_missing` says that values are missing: they are NaN in rows of shape (n, d).
 
     >>> from dgdmn.streams import load
     >>> stream = load("digits")
@@ -71,12 +72,15 @@ class TaskStream(Sequence[Task]):
         augment: Callable[[int, Rows], Rows] | None = None,
         common_test: bool = False,
         unknown: Callable[[str], NDArray[Any]] | None = None,
+        has_missing: bool = False,
     ) -> None:
         check_seed(seed)
         check_fraction("validation", validation)
         self.name, self.shape, self.seed, self.validation = name, shape, seed, float(validation)
         self._tasks, self._load, self._note, self._augment = tuple(tasks), load, note, augment
         self.common_test, self._unknown = common_test, unknown
+        self.has_missing = has_missing
+        self.is_registered = False  # whether its name and seed decide its rows
         self._numbers = range(len(self._tasks))
 
     @property
@@ -97,6 +101,10 @@ class TaskStream(Sequence[Task]):
     def note(self) -> str:
         """What a report must say about the data, or an empty string."""
         return self._note if isinstance(self._note, str) else self._note()
+
+    def add_note(self, *notes: str) -> None:
+        """Say more about the data."""
+        self._note = "; ".join(filter(None, (self.note, *notes)))
 
     @property
     def has_unknown(self) -> bool:
@@ -122,6 +130,7 @@ class TaskStream(Sequence[Task]):
         if isinstance(index, slice):
             # Tasks keep their numbers, so a slice has the rows of the whole stream.
             part = copy(self)
+            part.is_registered = False
             part._numbers = self._numbers[index]
             return part
         return self._load_task(self._numbers[index])

@@ -13,7 +13,7 @@ NESTED = {
     "versions": "versions.",
     "machine": "machine.",
 }  # prefixes of their names
-OMITTED = {"changes", "note", "key", *NESTED}
+OMITTED = {"changes", "note", "key", "data", *NESTED}
 
 
 def configuration(stream: Stream) -> Data:
@@ -39,6 +39,7 @@ def _flatten(run: Run) -> dict[str, str]:
     for section, prefix in NESTED.items():
         inner = run.config.get(section)
         flat |= {f"{prefix}{k}": v for k, v in inner.items()} if isinstance(inner, dict) else {}
+    flat |= {f"data.{k}": v for k, v in run.data.items()}
     return {name: format_option(value) for name, value in flat.items()}
 
 
@@ -47,6 +48,10 @@ def run_command(run: Run) -> str:
     algorithm = format_entry(run.algorithm, run.arguments)
     words = ["dgdmn", "run", run.stream, "--algorithm", algorithm, "--preset", run.preset]
     words += ["--seed", str(run.seed)]
+    for name, value in run.data.items():
+        if name not in ("path", "digest"):
+            words.append(f"--{name.replace('_', '-')}")
+            words += map(str, value if isinstance(value, list) else [value])
     changes = {name: value for name, value in run.changes.items() if name not in run.arguments}
     for name, value in changes.items():
         words.append(f"--{'no-' if value is False else ''}{name.replace('_', '-')}")

@@ -1,0 +1,198 @@
+"""`dgdmn predict` and `evaluate`: what a memory on disk answers, and how often it is right."""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn import metrics
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.algorithms.persistence import save
+from dgdmn.cli.memory import (
+    MAX_SHOWN,
+    _check_data,
+    _lock,
+    _mixtures,
+    _plain_errors,
+    _read,
+    load_memory,
+)
+from dgdmn.cli.notes import add_evaluation
+from dgdmn.cli.output import check_target, csv_text, show
+from dgdmn.core.errors import UsageError, suggestion
+from dgdmn.core.files import write_atomic
+from dgdmn.core.text import count_noun, format_ratio, join_names
+from dgdmn.memory.recognition import UNKNOWN_RATE
+
+
+class Answers(NamedTuple):
+    """What a memory says about rows."""
+
+    p: NDArray[np.float64]
+    """Probabilities of the sorted classes, shape (n, k)."""
+    tasks: list[str]
+    """The task that answered; empty where the memory does not keep tasks apart."""
+    memories: list[str]
+    unknown: NDArray[np.bool_] | None
+    """Whether a row is like nothing learned; None where that cannot be told."""
+    why: str
+    """Why that cannot be told."""
+
+
+def predict(args: Namespace) -> None:
+    """Write the best labels of each row as csv."""
+    if args.out is not None:
+        check_target(args.out)
+    model, notes = load_memory(args)
+    info = model.info()
+    known = [*info.consolidated, *info.awake] or list(notes["tasks"])
+    if args.task and known and args.task not in known:
+        hint, names = suggestion(args.task, known), join_names(known)
+        raise UsageError(f"{args.memory} has no task {args.task!r}{hint}; it has {names}")
+    _check_data(args)
+    found = _read(args, (model, notes))
+    with _plain_errors():
+        answers = ask(model, found.inputs, args.task, args.unknown_rate)
+    n, files = len(found.X), found.files
+    best = np.argsort(-answers.p, axis=1, kind="stable")[:, : args.top]
+    labels, p = model.classes_[best].tolist(), np.take_along_axis(answers.p, best, axis=1).tolist()
+    marks = [""] * n if answers.unknown is None else [str(u).lower() for u in answers.unknown]
+    header = ["row", "label", "p"]
+    header += [f"{name}_{place}" for place in range(2, len(best[0]) + 1) for name in ("label", "p")]
+    lines = (
+        (row, *_pairs(*ranked), *rest)
+        for row, ranked, *rest in zip(
+            files or range(n),
+            zip(labels, p, strict=True),
+            answers.tasks,
+            answers.memories,
+            marks,
+            strict=True,
+        )
+    )
+    content = csv_text([*header, "task", "memory", "unknown"], lines)
+    if args.out is None:
+        show(*content.removesuffix("\n").split("\n"))
+    else:
+        write_atomic(args.out, content.encode(errors="backslashreplace"))
+    if found.y is not None:
+        right = sum(ours[0] == y for ours, y in zip(labels, found.y.tolist(), strict=True))
+        show(f"accuracy {right / n:.4f} ({right} of {count_noun(n, 'row')})", error=True)
+    if answers.unknown is not None and answers.unknown.any():
+        marked = count_noun(int(answers.unknown.sum()), "row")
+        show(f"{marked} of {n:,} marked as unknown", error=True)
+    if answers.why:
+        show(f"dgdmn: {answers.why}", error=True)
+
+
+def _pairs(labels: Iterable[Any], p: Iterable[float]) -> list[Any]:
+    return [
+        cell for label, share in zip(labels, p, strict=True) for cell in (label, f"{share:.6g}")
+    ]
+
+
+def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None) -> Answers:
+    """What a model says about rows; `rate` is the share of false alarms among known rows, 0: no marks."""
+    info, rows, n = model.info(), model.prepare(X), len(X)
+    p = model.predict_proba(rows, task)
+    memory = task if task in info.awake else "long-term memory"
+    tasks, memories = [""] * n, [memory if info.generative else "network"] * n
+    unknown, why = None, ""
+    if info.short_term and not (task and info.by_task_name):
+        recognition = model.recognize(rows)
+        memories, unknown = recognition.answered_by.tolist(), ~recognition.known
+    if not _mixtures(model):
+        if rate:
+            raise UsageError("--unknown-rate needs the mixture memory (preset best); leave it out")
+        tasks = [one if one in info.awake else "" for one in memories]
+        return Answers(p, tasks, memories, unknown if rate is None else None, why)
+    tasks, unknown = model.answering_tasks(rows, task).tolist(), None
+    try:
+        rate = UNKNOWN_RATE if rate is None else rate
+        unknown = model.unknown(rows, rate) if rate else None
+    except UsageError as error:  # too few rows were tested to tell
+        why = str(error)
+    return Answers(p, tasks, memories, unknown, why)
+
+
+def evaluate(args: Namespace) -> None:
+    """Measure how often a memory is right about labeled rows, and add that to its history."""
+    args.task = None
+    with _lock(args.memory):
+        model, notes = load_memory(args)
+        _check_data(args)
+        found = _read(args, (model, notes))
+        if found.y is None:
+            raise UsageError(f"{args.data} has no labels; name them with --label")
+        y = found.y.tolist()
+        if isinstance(y[0], str) != isinstance(model.fitted_.labels[0], str):
+            theirs, ours = repr(y[0]), repr(model.fitted_.labels[0])
+            raise UsageError(
+                f"{args.data} has labels like {theirs}, but {args.memory} like {ours}; use one kind"
+            )
+        with _plain_errors():
+            answers = ask(model, found.inputs, None, args.unknown_rate)
+        entry = _measure(model, answers, y, found.task)
+        entry = {"time": entry.pop("time"), "data": args.data.resolve().name, **entry}
+        history = notes["evaluations"]
+        last = next((one for one in reversed(history) if one["data"] == entry["data"]), None)
+        add_evaluation(notes, entry)
+        save(model, args.memory, notes)
+    change = last and {
+        "since": last["time"],
+        **{name: entry[name] - last[name] for name in ("accuracy", "macro")},
+    }
+    if args.json:
+        result = {"memory": str(args.memory), **entry, "change": change}
+        show(*json.dumps(result, indent=1).split("\n"))
+        return
+    right = sum(right for right, _ in entry["by_class"].values())
+    rows = f"{right:,} of {count_noun(entry['rows'], 'row')}"
+    show(f"{args.memory}: accuracy {format_ratio(entry['accuracy'])} ({rows} of {entry['data']})")
+    parts = [f"macro accuracy {format_ratio(entry['macro'])}"]
+    parts += [f"calibration error {format_ratio(entry['ece'])}"]
+    parts += [] if entry["unknown"] is None else [f"unknown {format_ratio(entry['unknown'])}"]
+    show("; ".join(parts))
+    if change:
+        texts = (f"{name} {_signed(change[name])}" for name in ("accuracy", "macro"))
+        show(f"change since {change['since']}: {', '.join(texts)}")
+    for what, by in (("class", entry["by_class"]), ("task", entry["by_task"])):
+        worst = sorted(by.items(), key=lambda item: item[1][0] / item[1][1])
+        for name, (hits, of) in worst[:MAX_SHOWN]:
+            show(f"{what} {name}: {format_ratio(hits / of)} ({hits:,} of {count_noun(of, 'row')})")
+        if len(by) > MAX_SHOWN:
+            show(f"These are the {MAX_SHOWN} worst of {len(by):,}; --json shows all.")
+    if new := sorted({*y} - {*model.fitted_.labels}):
+        show(f"never learned: {join_names(new)}")
+    if answers.why:
+        show(f"dgdmn: {answers.why}", error=True)
+
+
+def _measure(
+    model: ContinualClassifier, answers: Answers, y: list[Any], tasks: Any
+) -> dict[str, Any]:
+    """Accuracies, calibration and the share of unknown rows; a label that was never learned counts as wrong."""
+    place = {label: index for index, label in enumerate(model.classes_.tolist())}
+    columns = np.array([place.get(label, -1) for label in y])
+    right = answers.p.argmax(axis=1) == columns
+    by_class = metrics.count_right(right, map(str, y))
+    by_task = {} if tasks is None else metrics.count_right(right, map(str, tasks.tolist()))
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": len(y),
+        "accuracy": float(right.mean()),
+        "macro": metrics.macro_accuracy(by_class),
+        "by_class": by_class,
+        "by_task": by_task,
+        "ece": metrics.expected_calibration_error(np.clip(answers.p, 0, 1), columns),
+        "unknown": None if answers.unknown is None else float(answers.unknown.mean()),
+    }
+
+
+def _signed(change: float) -> str:
+    text = format_ratio(change)
+    return text if change < 0 else f"+{text}"

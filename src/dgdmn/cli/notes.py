@@ -1,0 +1,70 @@
+"""Notes saved beside a memory: rows of its tasks, its last sleep, and the history of its evaluations."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from dgdmn.storage import State, typed, whole
+
+Notes = dict[str, Any]
+"""`tasks` {name: [times learned, rows in all]}, `slept`, a UTC time or None, `evaluations`, the latest last, and of
+tables the name of the `label` column and the columns to `ignore`."""
+MAX_EVALUATIONS = 1_000
+MAX_BYTES = 1_000_000
+"""Most evaluations that are kept, and their most bytes as JSON."""
+
+
+def read_notes(saved: Any) -> Notes:
+    """The notes of a saved memory. Those of another program, or edited ones, are left out."""
+    notes = Notes(tasks={}, slept=None, evaluations=[], label="label", ignore=[])
+    wrong = (TypeError, KeyError, ValueError, AttributeError)
+    with suppress(*wrong):
+        tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
+        notes |= {"tasks": tasks, "slept": saved["slept"] and str(saved["slept"])}
+    with suppress(*wrong):
+        ignored = [str(one) for one in typed(saved, "ignore", list)]
+        notes |= {"label": typed(saved, "label", str), "ignore": ignored}
+    with suppress(*wrong):
+        history = typed(saved, "evaluations", list)[-MAX_EVALUATIONS:]
+        notes["evaluations"] = [_check_evaluation(one) for one in history]
+    return notes
+
+
+def add_evaluation(notes: Notes, entry: dict[str, Any]) -> None:
+    """Add an evaluation to the history; the oldest ones leave when there are too many."""
+    history, size = [entry, *reversed(notes["evaluations"])][:MAX_EVALUATIONS], 0
+    if len(json.dumps(entry)) > MAX_BYTES:  # more classes than a history can hold
+        history[0] = entry | {"by_class": {}, "by_task": {}}
+    kept = []
+    for one in history:
+        size += len(json.dumps(one))
+        if size > MAX_BYTES:
+            break
+        kept.append(one)
+    notes["evaluations"] = kept[::-1]
+
+
+def _check_evaluation(saved: State) -> dict[str, Any]:
+    return {
+        "time": typed(saved, "time", str),
+        "data": typed(saved, "data", str),
+        "rows": whole(saved, "rows", 1),
+        **{name: _share(saved, name) for name in ("accuracy", "macro")},
+        **{name: _counts(typed(saved, name, dict)) for name in ("by_class", "by_task")},
+        "ece": _share(saved, "ece"),
+        "unknown": None if saved["unknown"] is None else _share(saved, "unknown"),
+    }
+
+
+def _share(saved: State, name: str) -> float:
+    if not 0 <= (value := typed(saved, name, float)) <= 1:
+        raise ValueError(f"{name} is {value}; it must be in [0, 1]")
+    return value
+
+
+def _counts(saved: State) -> dict[str, list[int]]:
+    found = {}
+    for name, (right, rows) in saved.items():
+        rows = whole({"rows": rows}, "rows", 1)
+        found[name] = [whole({"right": right}, "right", 0, rows), rows]
+    return found
