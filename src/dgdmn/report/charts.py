@@ -152,7 +152,7 @@ def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
         figure = Figure(figsize=(width / 72, height / 72))
         # Fixed margins: a layout engine would take longer than everything else. On a phone the text of a wide
         # chart is larger, so the names need more space.
-        names = [min(END, len(name)) for name, _, _ in _ends(panel, 0.1)]
+        names = [len(name) for name, _, _ in _ends(panel, 0.1)]
         right = (2 * letter if names else 10) + letter * max(names, default=0)
         box = (left / width, 36 / height, 1 - (left + right) / width, 1 - 46 / height)
         axes = figure.add_axes(box)
@@ -252,12 +252,14 @@ def _name_ends(axes: Axes, panel: Panel) -> None:
             "clip_on": False,
         }
         axes.plot(*end, color=panel.lines[number].style.color, linewidth=0.8, **look)
-        axes.text(1.03, place, shorten(name, END), va="center", **look)
+        axes.text(1.03, place, name, va="center", **look)
 
 
 def _ends(panel: Panel, near: float) -> list[tuple[str, int, tuple[float, float]]]:
     """A name for the end of each line, its number and place. Without keys, ends nearer than `near` share one."""
     ends: list[tuple[list[int], tuple[float, float]]] = []
+    short = [line.name.partition(" (")[0] for line in panel.lines]  # without the setting
+    names = [s if short.count(s) == 1 else panel.lines[n].name for n, s in enumerate(short)]
     for number, line in enumerate(panel.lines if panel.ends else ()):
         known = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
         if not known:
@@ -268,23 +270,23 @@ def _ends(panel: Panel, near: float) -> list[tuple[str, int, tuple[float, float]
             shared[0][0].append(number)
         else:
             ends.append(([number], (x, y)))
-    return [(_range([panel.lines[n].name for n in ns], ns), ns[0], at) for ns, at in ends]
+    return [(_join(names, numbers), numbers[0], place) for numbers, place in ends]
 
 
-def _range(names: Sequence[str], numbers: Sequence[int]) -> str:
-    """Names of lines in a few words: neighbors become a range.
+def _join(names: Sequence[str], numbers: Sequence[int]) -> str:
+    """Some of the names in a few letters: neighbors become a range.
 
-    >>> _range(["a", "b", "c", "e"], [0, 1, 2, 4])
-    'a–c, e'
+    >>> _join("abcde", [0, 1, 2, 4]), _join(["a long name", "b", "cc"], [0, 2])
+    ('a–c, e', 'a long … +1')
     """
     runs: list[list[str]] = []
-    for n, name in enumerate(names):
-        if n and numbers[n] == numbers[n - 1] + 1:
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    parts = (f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
-    return ", ".join(parts)
+    for before, number in zip([-2, *numbers], numbers, strict=False):
+        runs += [[]] if number != before + 1 else []
+        runs[-1].append(names[number])
+    text = ", ".join(f"{one[0]}–{one[-1]}" if len(one) > 2 else ", ".join(one) for one in runs)
+    if len(text) <= END or len(numbers) == 1:
+        return shorten(text, END)
+    return f"{shorten(names[numbers[0]], END - 6)} +{len(numbers) - 1}"
 
 
 def _draw_points(axes: Axes, points: Array, labels: Sequence[str]) -> None:
