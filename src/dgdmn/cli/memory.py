@@ -42,7 +42,8 @@ from dgdmn.storage import bytes_in, check_place, discard, holds_memory, whole
 from dgdmn.streams.readers import MAX_BYTES, Arrays, read_arrays, rows_by_value
 
 Notes = dict[str, Any]
-"""Saved beside a memory: `tasks` {name: [times learned, rows in all]} and `slept`, a UTC time or None."""
+"""Saved beside a memory: `tasks` {name: [times learned, rows in all]}, `learned` {name: UTC time of the last
+time} and `slept`, a UTC time or None."""
 Memory = tuple[ContinualClassifier, Notes]
 MAX_SHOWN = 100
 """Tasks and components that `inspect` prints, the latest ones."""
@@ -171,7 +172,7 @@ def merge(args: Namespace) -> None:
         for task, counts in more["tasks"].items():
             old = notes["tasks"].pop(task, [0, 0])
             notes["tasks"][task] = [a + b for a, b in zip(old, counts, strict=True)]
-        notes["slept"] = datetime.now(UTC).isoformat(timespec="seconds")
+        notes |= {"slept": _now(), "learned": more["learned"] | notes["learned"]}
         save(model, out, notes)
     classes = count_noun(len(model.classes_), "class", "classes")
     tasks = count_noun(len(model.info().consolidated), "task")
@@ -252,10 +253,12 @@ def load_memory(args: Namespace) -> Memory:
     own: dict[str, Any] = {"threads": getattr(args, "threads", 0) or default_threads()}
     if ":" in (name := split_algorithm(args.algorithm, None)[0]):
         own["algorithm"] = algorithm(name)
-    (model, saved), notes = load_with_notes(args.memory, **own), Notes(tasks={}, slept=None)
+    model, saved = load_with_notes(args.memory, **own)
+    notes = Notes(tasks={}, learned={}, slept=None)
     with suppress(TypeError, KeyError, ValueError, AttributeError):  # saved from Python, or edited
         tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
-        notes = Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
+        notes |= Notes(tasks=tasks, slept=saved["slept"] and str(saved["slept"]))
+        notes["learned"] = {str(t): str(when) for t, when in saved["learned"].items()}
     return model, notes
 
 
@@ -300,8 +303,14 @@ def _save_change(path: Path, memory: Memory) -> Iterator[list[Event]]:
     model.callback = events.append
     yield events
     if any(isinstance(event, SleepEnded) for event in events):
-        notes["slept"] = datetime.now(UTC).isoformat(timespec="seconds")
+        notes["slept"] = _now()
+    # A forgotten task leaves no trace.
+    notes["learned"] = {t: when for t, when in notes["learned"].items() if t in notes["tasks"]}
     save(model, path, notes)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
@@ -323,7 +332,7 @@ def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
         if key in args.changes or key in own:
             raise UsageError(f"{flag(key)} has no effect on {what}; {advice}")
     own |= {"random_state": args.seed or 0, "threads": args.threads or default_threads()}
-    return kind(config if args.changes else preset, **own), Notes(tasks={}, slept=None)
+    return kind(config if args.changes else preset, **own), Notes(tasks={}, learned={}, slept=None)
 
 
 def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassifier) -> None:
@@ -364,6 +373,7 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
         for name, more in learned.items():
             times, before = tasks.pop(name, (0, 0))  # the latest task comes last
             tasks[name] = [times + 1, before + more]
+            notes["learned"][name] = _now()
         took = format_duration(time.monotonic() - began)
     sizes = f"{count_noun(len(rows.X), 'row')}, {count_noun(len(np.unique(y)), 'class', 'classes')}"
     parts = [f"learned {join_names(map(repr, learned))} ({sizes}) in {took}"]

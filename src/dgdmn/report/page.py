@@ -27,6 +27,8 @@ TERMS = {
     "purity": "Share of dreams whose label agrees with the real test samples nearest to them.",
     "floor": "The accuracy of a plain network that learns in sequence; if none was run, 1 divided by the tasks.",
     "ceiling": "The accuracy of training on all tasks together; if that was not run, 1.",
+    "macro": "The mean of the accuracies of all classes, each counted once however many rows it has.",
+    "unknown": "Share of rows that the memory marks as like nothing it has learned.",
     "ece": "Expected calibration error: how far the stated probability is from the share of right answers. 0 is best.",
 }
 _TERM = re.compile(rf"\b({'|'.join(TERMS)})\b", re.IGNORECASE)
@@ -41,9 +43,14 @@ def render(
     """
     streams = group_runs(runs)
     tiles = tiles_per_run(streams)
-    data: Data = {"runs": runs, "problems": problems, "live": live, "figures": figures}
-    data |= {"parts": [_part(stream, tiles) for stream in streams], "csp": content_policy(live)}
-    html = _environment().get_template("page.html").render(data)
+    data: Data = {"runs": runs, "problems": problems, "figures": figures}
+    data["parts"] = [_part(stream, tiles) for stream in streams]
+    return render_page("page.html", data, live)
+
+
+def render_page(template: str, data: Data, live: bool = False) -> str:
+    """A template as a whole page with its policy."""
+    html = _environment().get_template(template).render(data, live=live, csp=content_policy(live))
     return html.encode(errors="backslashreplace").decode()  # a name may contain a lone surrogate
 
 

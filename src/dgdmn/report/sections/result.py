@@ -32,7 +32,10 @@ def opening(stream: Stream) -> Data:
     text = [f"{who} learned {count_noun(stream.n_tasks, 'task')}{how}.", *_ranking(names)]
     if missing := sum(not run.complete for run in stream.runs):
         text.append(f"{count_noun(missing, 'run is', 'runs are')} not finished.")
-    bars = [(group, name, group.mean("acc"), _kept(group)) for group, name in names.items()]
+    bars = []
+    for group, name in names.items():
+        acc, css = group.mean("acc"), f"ours {group.css}" if group.is_default else ""
+        bars.append((name, _kept(group), acc, _percent(acc), None, css))
     return {"text": " ".join(text), "bars": bars, "many": many}
 
 
