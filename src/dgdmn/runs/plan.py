@@ -149,6 +149,41 @@ def training_work(epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> f
     return float(epoch.samples * products * (2 if is_generator else 1))
 
 
+class TimeLeft:
+    """Predicts when a run ends from what it has done: training at its speed so far, tests as long as before.
+
+    The first measure contains what happens once, as the start of a library. It counts only until there is
+    a second one.
+    """
+
+    def __init__(self, final_tests: float, tests: Sequence[float] = ()) -> None:
+        """`final_tests`: how many times as long as the first test the end takes; `tests`: earlier seconds."""
+        self._final, self._tests = final_tests, list(tests)
+        self._trained: list[tuple[float, float]] = []  # the first measure and the latest one
+
+    def trained(self, share: float, seconds: float) -> None:
+        """Note how many seconds the training took until this share of its work was done."""
+        if share > (self._trained[-1][0] if self._trained else 0.0):
+            self._trained = [*self._trained[:1], (share, seconds)]
+
+    def tested(self, seconds: float) -> None:
+        """Note how long one test of all tasks took."""
+        self._tests.append(seconds)
+
+    def seconds(self, tests_left: int) -> float | None:
+        """Seconds until the end; None before there is anything to predict from."""
+        if not self._trained:
+            return None
+        (first, start), (share, end) = self._trained[0], self._trained[-1]
+        pace = (end - start) / (share - first) if share > first else end / share
+        usual = self._tests[1:] or self._tests or [0.0]
+        return pace * (1 - share) + tests_left * sum(usual) / len(usual) + self.final_seconds()
+
+    def final_seconds(self) -> float:
+        """Seconds of what follows the last test."""
+        return self._final * self._tests[0] if self._tests else 0.0
+
+
 def _check_epochs(name: str) -> None:
     info = algorithm_info(name)
     if info.closed_form:
