@@ -217,6 +217,16 @@ def test_the_page_opens_with_what_happened(matrix_run):
     )
 
 
+def test_the_page_of_a_run_that_learns_opens_with_how_far_it_is(make_run):
+    html = html_of(make_run("a", steps=2), make_run("b", steps=0, algorithm="nn"))
+    lead = re.search(r'<p class="lead">(.*?)</p>', html)[1]
+    assert lead.startswith(
+        "2 methods are learning 4 tasks, one after the other. After 2 tasks, DGDMN has "
+    )
+    assert lead.endswith(" % right on what it has seen. 2 runs are not finished.")
+    assert "is learning 4 tasks" in html_of(make_run("c", steps=0))
+
+
 def test_an_axis_that_does_not_start_at_0_says_so(matrix_run):
     note, high = "The vertical axis starts at 0.8, not at 0.", [[1, 0], [0.9, 1]]
     assert note in render([matrix_run("nn", 0, high)])

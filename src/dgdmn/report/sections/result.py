@@ -29,7 +29,14 @@ def opening(stream: Stream) -> Data:
     who = f"{algorithms} methods" if algorithms > 1 else stream.groups[0].title
     who += f" in {len(stream.groups)} settings" if len(stream.groups) > algorithms else ""
     how = ", one after the other" if stream.sequential else ""
-    text = [f"{who} learned {count_noun(stream.n_tasks, 'task')}{how}.", *_ranking(names)]
+    did = "learned" if known else "is learning" if algorithms == 1 else "are learning"
+    text = [f"{who} {did} {count_noun(stream.n_tasks, 'task')}{how}.", *_ranking(names)]
+    if not known and stream.sequential:  # the run that is furthest
+        run = max(stream.runs, key=lambda run: len(run.accuracy))
+        seen = count_noun(len(set(run.columns)), "task")
+        text.append(
+            f"After {seen}, {run.info.title} has {_percent(run.acc)} right on what it has seen."
+        )
     if missing := sum(not run.complete for run in stream.runs):
         text.append(f"{count_noun(missing, 'run is', 'runs are')} not finished.")
     bars = []
