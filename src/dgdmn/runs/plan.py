@@ -152,8 +152,8 @@ def training_work(epoch: EpochDone, config: Config, shape: tuple[int, ...]) -> f
 class TimeLeft:
     """Predicts when a run ends from what it has done: training at its speed so far, tests as long as before.
 
-    The first measure contains what happens once, as the start of a library. It counts only until there is
-    a second one.
+    The first measure of training contains what happens once, as the start of a library. It counts only after
+    a test, until there is a second one.
     """
 
     def __init__(self, final_tests: float, tests: Sequence[float] = ()) -> None:
@@ -172,7 +172,7 @@ class TimeLeft:
 
     def seconds(self, tests_left: int) -> float | None:
         """Seconds until the end; None before there is anything to predict from."""
-        if not self._trained:
+        if not self._trained or len(self._trained) + len(self._tests) < 2:
             return None
         (first, start), (share, end) = self._trained[0], self._trained[-1]
         pace = (end - start) / (share - first) if share > first else end / share

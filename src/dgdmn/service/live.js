@@ -44,13 +44,13 @@
   };
   const start = (run) => {  // what a run does before it has learned anything
     if (!run.step) return `reading the data and planning ${run.steps} tasks, ${duration(run.seconds)} so far`;
-    return `learning task ${run.step} of ${run.steps}, ${duration(run.seconds)} so far; the time left is known after it`;
+    return `learning task ${run.step} of ${run.steps}, ${duration(run.seconds)} so far; the time left is not known yet`;
   };
   const TEXT = {
     running: (run) => [
       run.share ? `${percent(run.share)} done${left(run.ends)}, ${duration(run.seconds)} so far; task ${run.step} of ${run.steps}`
         + (run.acc === null ? "" : `; ${(100 * run.acc).toFixed(1)} % right on the tasks seen`) : start(run),
-      run.task ? `${run.phase}, task ${run.task}` : run.phase,
+      run.task && run.step ? `${run.phase}, task ${run.task}` : run.phase,
     ],
     stopped: (run) => [`stopped at ${percent(run.share)}, in task ${run.step} of ${run.steps}`, run.message],
     broken: (run) => [`cannot be read: ${run.problem}`, ""],
