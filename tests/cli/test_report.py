@@ -77,7 +77,7 @@ def test_the_page_of_a_memory(call, memory):
     assert lead.endswith("no training row. It is right about 83 % of the 60 rows of test.csv.")
     assert "&lt;u&gt;big" in html
     assert "<u>" not in html
-    assert "Not shown, because they have fewer than 20 rows: few." in html
+    assert "Left out, because they have fewer than 20 rows: few." in html
     typical = html.partition("Typical values")[2].partition("</table>")[0]
     assert "<td>" in typical
     assert "few" not in typical, "its dreams are close to its rows"

@@ -21,7 +21,6 @@ from dgdmn.cli.memory import (
     _plain_errors,
     _read,
     _text,
-    _to_unit_range,
     load_memory,
 )
 from dgdmn.cli.output import show
@@ -92,16 +91,17 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
         x, y = model.sample(DREAMS, random_state=0)
     except UsageError as error:
         return {"why": f"There are no dreams: {error}."}
-    why = (
-        f"Not shown, because they have fewer than {FEW_ROWS} rows: {join_names(few)}."
-        if few
-        else ""
-    )
+    why = []
+    if few:
+        why.append(f"Left out, because they have fewer than {FEW_ROWS} rows: {join_names(few)}.")
+    held = [str(info.labels[n]) for task in info.awake.values() for n in task.classes]
+    if waiting := [label for label in held if label not in few and label not in set(map(str, y))]:
+        why.append(f"Not dreamed of before the next sleep: {join_names(waiting)}.")
     labels = [label for label in map(str, model.classes_.tolist()) if label not in few]
     of = {label: x[np.asarray(y, dtype=str) == label] for label in labels}
     of = {label: rows for label, rows in of.items() if len(rows)}
     if not of:
-        return {"why": why or "It dreams of no class."}
+        return {"why": " ".join(why) or "It dreams of no class."}
     shape = (inputs.image_shape if isinstance(inputs, FrontEnd) else None) or info.shape
     if len(shape) > 1:
         with suppress(UsageError):  # no images
@@ -109,14 +109,19 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
             gray = _to_gray(model, np.concatenate([rows[:SHOWN] for rows in of.values()]))
             ends = np.cumsum([len(rows[:SHOWN]) for rows in of.values()])[:-1]
             sheets = np.split(gray.reshape(-1, *shape), ends)
-            return {"why": why, "images": dict(zip(of, sheets, strict=True))}
+            return {"why": " ".join(why), "images": dict(zip(of, sheets, strict=True))}
     flat = {label: rows.reshape(len(rows), -1) for label, rows in of.items()}
-    return {"why": why, "typical": _typical(model, flat)}
+    return {"why": " ".join(why), "typical": _typical(model, flat)}
 
 
 def _to_gray(model: ContinualClassifier, x: NDArray[Any]) -> NDArray[np.uint8]:
     inputs = model.fitted_.inputs
-    unit = _to_unit_range(x) if isinstance(inputs, FrontEnd) else inputs.apply(x)
+    if isinstance(inputs, FrontEnd):  # dreams are not clipped, and a few values are far out
+        low, high = np.quantile(x, (0.02, 0.98))
+        low, high = (0.0, 1.0) if low > -0.5 and high < 1.5 else (low, high)
+        unit = (x - low) / (high - low or 1.0)
+    else:
+        unit = inputs.apply(x)
     return np.asarray(np.round(np.clip(unit, 0, 1) * 255), dtype=np.uint8)
 
 
