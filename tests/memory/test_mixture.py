@@ -1,5 +1,6 @@
 """The mixture memory against plain formulas (docs/mixture.md), and its sums in any order and any batches."""
 
+import math
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
+from sklearn.covariance import oas
 
 from dgdmn.config import Config
 from dgdmn.core.batch import Batch
@@ -16,8 +18,8 @@ from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import fit_blocks
-from dgdmn.memory.code import DEFAULT_SETTING, SETTINGS, MixtureSpec, make_code
-from dgdmn.memory.components import TRUST, CrossMoment, Pool, score_parts
+from dgdmn.memory.code import REFERENCE, SETTINGS, SHRINKAGES, MixtureSpec, make_code
+from dgdmn.memory.components import CAUTION, TRUST, CrossMoment, Pool, score_parts
 from dgdmn.memory.gaussian import gram, pack, unpack
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.task_log import TaskInfo
@@ -313,11 +315,21 @@ def test_held_out_rows_choose_and_are_counted_once():
     memory = memory_of(6, [("a", x, y)], shrinkage=0, own_covariance=-1)
     assert memory.pool.votes.shape == (2, len(SETTINGS))
     assert memory.pool.votes.max() <= len(x) // 8
-    assert not memory.pool.votes[:, SETTINGS.index(DEFAULT_SETTING)].any()
+    assert not memory.pool.votes[:, SETTINGS.index(REFERENCE)].any()
     assert memory.pool.surprise.max() > 0
     assert memory.pool.untested == len(x) // 8, "rows learned after the test"
-    assert memory.pool.choose(memory.config) in SETTINGS
+    assert memory._choose(memory.components) in SETTINGS
     assert memory.pool.n == len(x), "tested rows are learned, too"
+
+
+@pytest.mark.parametrize("n", [6, 60, 3_000])
+def test_expected_shrinkage_is_a_multiple_of_the_oracle_approximation(n):
+    x = np.random.default_rng(0).standard_normal((n, 8)) @ np.diag([9, 5, 3, 1, 1, 1, 1, 1.0])
+    x = np.hstack([x, x[:, :2] + x[:, 2:4]])  # correlated, so there is something to shrink
+    memory = memory_of(10, [("a", x, np.zeros(n, int))], shrinkage=0, own_covariance=-1)
+    amount = CAUTION * oas((x - x.mean(axis=0)) / x.std(axis=0), assume_centered=True)[1]
+    nearest = min(SHRINKAGES, key=lambda one: abs(math.log(one) - math.log(amount)))
+    assert memory._choose(memory.components) == (nearest, 1.0 if n < 10 else 0.5)
 
 
 @pytest.mark.parametrize("options", [{"shrinkage": 0.05}, {"own_covariance": 0.7}])
@@ -325,7 +337,7 @@ def test_one_setting_given_leaves_the_other_to_held_out_rows(options):
     x, y = three_classes(6, n=200)
     free = {"shrinkage": 0, "own_covariance": -1, **options}
     memory = memory_of(6, [("a", x, y)], **free)
-    shrinkage, weight = memory.pool.choose(memory.config)
+    shrinkage, weight = memory._choose(memory.components)
     if "shrinkage" in options:
         assert shrinkage == 0.05
         assert weight in {g for _, g in SETTINGS}

@@ -78,7 +78,7 @@ def check_same(record, whole):
     for name in {path.name for one in (record, whole) for path in one.directory.glob("*.csv")}:
         assert (record.directory / name).read_bytes() == (whole.directory / name).read_bytes()
     assert events_of(record) == events_of(whole)
-    for key in ("samples_trained", "sleeps", "acc", "memory_bytes", "exemplar_bytes"):
+    for key in ("samples_trained", "sleeps", "acc", "memory_bytes", "exemplar_bytes", "chosen"):
         assert record.summary[key] == whole.summary[key]
     assert record.artifacts == whole.artifacts
     for name in whole.artifacts:

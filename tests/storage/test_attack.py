@@ -251,7 +251,10 @@ def attack(name, preset, count, seed):
     files = {key: value for key, value in memory_files(name, preset).items() if key != ".lock"}
     manifest, report = json.loads(files["manifest.json"]), {"loaded": 0, "refused": 0, "broken": []}
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + (MEGABYTES << 20)
+    honest = sum(
+        map(len, files.values())
+    )  # ridge has tens of megabytes, and the attack copies them
+    limit = pages * resource.getpagesize() + (MEGABYTES << 20) + 8 * honest
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for number in range(count):
         rng = np.random.default_rng([seed, number, zlib.crc32(f"{name} {preset}".encode())])

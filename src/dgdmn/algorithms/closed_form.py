@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Integral
 from typing import Any, Protocol, Self
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.fitted import Inputs
+from dgdmn.algorithms.fitted import EstimatorInfo, Inputs
 from dgdmn.config import Config, default_threads
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
@@ -70,6 +70,12 @@ class ClosedFormClassifier(ContinualClassifier):
 
     def _limits(self) -> AbstractContextManager[None]:
         return limit_threads(self.threads)
+
+    def info(self) -> EstimatorInfo:
+        """A summary: algorithm, options, bytes, the shrinkage chosen."""
+        memory = self.fitted_.memory if self.__sklearn_is_fitted__() else None
+        chosen = {"shrinkage": memory.setting} if isinstance(memory, SumsMemory) else {}
+        return replace(super().info(), chosen=chosen)
 
     def memory_bytes(self) -> int:
         """Bytes of all it keeps between two calls, the front end's scale included."""

@@ -162,3 +162,5 @@ class EstimatorInfo:
     """Codes kept of each task in the short-term memory."""
     age: int = 0
     """Samples the long-term memory has seen."""
+    chosen: dict[str, float] = field(default_factory=dict)
+    """Settings that held-out rows chose while it learned."""

@@ -245,6 +245,7 @@ class GenerativeClassifier(NetworkClassifier):
             by_task_name=self.uses_task_names,
             consolidated=dict(long_term.tasks) if long_term else {},
             age=getattr(long_term, "age", 0),
+            chosen=long_term.chosen() if isinstance(long_term, MixtureMemory) else {},
         )
 
     def _require_long_term(self) -> tuple[FittedState, GenerativeMemory]:

@@ -470,9 +470,9 @@ def _facts(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[st
 
 def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]) -> dict[str, Any]:
     """What a mixture memory keeps: bytes of each part, the settings chosen, and its components."""
-    (ltm, *_), inputs, labels = mixtures, model.fitted_.inputs, model.fitted_.labels
+    (ltm, *awake), inputs, labels = mixtures, model.fitted_.inputs, model.fitted_.labels
     assert isinstance(inputs, FrontEnd)
-    spec, frozen, components = ltm.spec, ltm._frozen(), _components(model)
+    spec, frozen, components = ltm.spec, ltm._frozen(awake), _components(model)
     means = sum(int(one.mean.nbytes) for one in components)
     scatters = sum(triangle_bytes(len(one.scatter), one.scatter.itemsize) for one in components)
     pooled, tied = triangle_bytes(spec.d, 8), triangle_bytes(spec.q, 8)

@@ -18,8 +18,8 @@ SHRINKAGES = (0.001, 0.01, 0.1, 0.3)
 OWN_WEIGHTS = (0.0, 0.5, 1.0)
 """g: weight of a component's own covariance; held-out rows choose."""
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
-DEFAULT_SETTING = (0.001, 0.5)
-"""λ and g unless tested rows clearly prefer another pair (validation rows of Digits, HAPT and CLINC150)."""
+REFERENCE = (0.001, 0.5)
+"""Tested rows compare every pair with this one, and relative scores use it: counts of different times add up."""
 FULL_CODE, CODE = 256, 192
 """Up to so many features the code is the features themselves; above, it has so many numbers."""
 TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))

@@ -22,7 +22,7 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import merge_means, shrink_scatters
 from dgdmn.memory.code import (
     DECODED,
-    DEFAULT_SETTING,
+    REFERENCE,
     SETTINGS,
     TEMPERATURES,
     MixtureSpec,
@@ -96,6 +96,10 @@ class MixtureMemory:
             x, y = x[tested], y[tested]
         self._add(x, y, task)
         self.pool = self.pool.refresh(self.spec.code)
+        if self.pool.frozen is not None:  # a prediction between two small batches has less to do
+            for one in self.components[-len(np.unique(new.y)) :]:
+                if len(one.scatter):
+                    own_factor(one, self.pool.frozen, self.spec.code)
 
     def _add(self, x: Doubles, y: NDArray[np.int64], task: str) -> None:
         """Add rows to the components of a task and to the pool."""
@@ -128,10 +132,10 @@ class MixtureMemory:
         )
 
     def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self], task: str) -> None:
-        """Compare every setting with the default on rows that are not learned yet, and calibrate."""
+        """Compare every setting with the reference on rows that are not learned yet, and calibrate."""
         components = gather([self, *others])
         labels = np.array([one.label for one in components])
-        settings, chosen = settings_for(self.config), self.pool.choose(self.config)
+        settings, chosen = settings_for(self.config), self._choose(components)
         reference = self._reference_setting
         answers: dict[tuple[float, float], NDArray[np.bool_]] = {}
         surprise = np.zeros(len(TEMPERATURES))
@@ -147,8 +151,8 @@ class MixtureMemory:
                 relative = self._relative(tied + reference[1] * own, tied, components)
                 self._sketch(relative, y, task)
         right = np.stack([answers[setting] for setting in settings])
-        pool, default = self.pool, right[SETTINGS.index(DEFAULT_SETTING)]
-        votes = np.stack([(right & ~default).sum(axis=1), (default & ~right).sum(axis=1)])
+        pool, usual = self.pool, right[SETTINGS.index(REFERENCE)]
+        votes = np.stack([(right & ~usual).sum(axis=1), (usual & ~right).sum(axis=1)])
         self.pool = replace(
             pool, votes=pool.votes + votes, surprise=pool.surprise + surprise, untested=0
         )
@@ -178,7 +182,7 @@ class MixtureMemory:
         n_new = sum(memory.age for memory in task_memories)
         self.fit_budget((), fresh, n_new)
         self.age += n_new
-        setting = self.pool.choose(self.config)
+        setting = self._choose(self.components)
         self.pool = replace(self.pool, frozen=self.pool.freeze(setting, self.spec.code))
         if setting == self._reference_setting:  # factors are computed once for both
             self.pool._cache["reference"] = self.pool.frozen
@@ -294,7 +298,7 @@ class MixtureMemory:
         memories = [self, *others]
         labels = np.array([one.label for one in gather(memories)], dtype=np.int64)
         owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
-        scores, _ = self._joint_parts(x, others, self._frozen())
+        scores, _ = self._joint_parts(x, others, self._frozen(others))
         return scores, labels, owner
 
     def _joint_parts(
@@ -329,7 +333,7 @@ class MixtureMemory:
     @property
     def _reference_setting(self) -> tuple[float, float]:
         """λ and g of relative scores: always the same, so that counts of different times are comparable."""
-        shrinkage, weight = DEFAULT_SETTING
+        shrinkage, weight = REFERENCE
         given = self.config.own_covariance
         return self.config.shrinkage or shrinkage, weight if given == -1 else given
 
@@ -343,7 +347,7 @@ class MixtureMemory:
 
     def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """log p(x) of the features if all components are equally likely; exact for g = 1."""
-        x, frozen = np.asarray(x, np.float64), self._frozen()
+        x, frozen = np.asarray(x, np.float64), self._frozen(others)
         scores, _ = self._joint_parts(x, others, frozen)
         total = np.logaddexp.reduce(scores, axis=1) - np.log(scores.shape[1])
         found: Doubles = total + self.pool.log_common(x, frozen.setting[0])
@@ -357,7 +361,7 @@ class MixtureMemory:
         """Class probabilities by the components of all these memories together."""
         scores, labels, _ = self.joint_scores(x, others)
         by_class = class_scores(scores, labels, self.n_classes)
-        return softmax(by_class / self._frozen().temperature)
+        return softmax(by_class / self._frozen(others).temperature)
 
     def recognition_loss(self, x: Any) -> Doubles:
         """Minus the log of the summed component scores."""
@@ -430,16 +434,26 @@ class MixtureMemory:
         """Rows learned."""
         return self.age
 
-    def _frozen(self) -> Frozen:
+    def _frozen(self, others: Sequence[Self] = ()) -> Frozen:
         """What the last sleep froze; before the first sleep, what it would freeze now."""
         if self.pool.frozen is not None:
             return self.pool.frozen
-        setting = self.pool.choose(self.config)
+        setting = self._choose(gather([self, *others]))
         key = ("frozen", setting, self.pool.temperature())
         if key not in self.pool._cache:
             self.pool._cache[key] = self.pool.freeze(setting, self.spec.code)
         found: Frozen = self.pool._cache[key]
         return found
+
+    def chosen(self) -> dict[str, float]:
+        """λ, g and the temperature that answer now."""
+        (shrinkage, weight), temperature = self._frozen().setting, self._frozen().temperature
+        return {"shrinkage": shrinkage, "own_covariance": weight, "temperature": temperature}
+
+    def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
+        """λ and g. A covariance of fewer rows than numbers is mostly the pooled one, so it may count in full."""
+        few = sum(one.n for one in components) < self.spec.q * len(components)
+        return self.pool.choose(self.config, 1.0 if few else 0.5)
 
     def grow(self, n_classes: int) -> None:
         self.n_classes = n_classes

@@ -306,6 +306,7 @@ class _Run:
             **{name: value for name, value in asdict(self.count).items() if name not in POSITION},
             "memory_bytes": self.model.memory_bytes(),
             "exemplar_bytes": self.model.exemplar_bytes(),
+            "chosen": self.model.info().chosen,
             "peak_rss_mb": environment.peak_memory_mb(),
             "evaluated_on": self.spec.evaluate_on,
             "note": self.stream.note,
