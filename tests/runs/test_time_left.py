@@ -40,7 +40,7 @@ def write_log(learn, planned, *, tasks=10, start=0.0, test=0.5, final=8.0, epoch
 @pytest.mark.parametrize("start", [0.0, 5.0])
 def test_within_a_factor_of_two(learn, planned, start):
     log, end = write_log(learn, planned, start=start)
-    left, tested, checked, trained = TimeLeft(final_tests=8.0), 0, 0, 0.0
+    left, tested, checked, trained = TimeLeft(final_tests=8.0, cached=True), 0, 0, 0.0
     for kind, now, share, seconds in log:
         if kind == "test":
             left.tested(seconds)
@@ -56,7 +56,7 @@ def test_within_a_factor_of_two(learn, planned, start):
 
 
 def test_nothing_is_predicted_from_nothing():
-    left = TimeLeft(final_tests=2.0)
+    left = TimeLeft(final_tests=2.0, cached=True)
     left.trained(0.0, 3.0)
     assert left.seconds(4) is None
     left.trained(0.5, 3.0)
@@ -66,3 +66,8 @@ def test_nothing_is_predicted_from_nothing():
     left.trained(0.75, 4.0)
     assert left.seconds(3) == 1.0 + 3.0 + 2.0, "the first measure contained a start"
     assert left.final_seconds() == 2.0
+    left.tested(0.5)
+    assert left.final_seconds() == 2.0, "it makes features of its own, as the first test did"
+    plain = TimeLeft(final_tests=2.0, tests=[1.0])
+    plain.tested(0.5)
+    assert plain.final_seconds() == 1.0

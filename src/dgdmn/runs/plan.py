@@ -156,9 +156,14 @@ class TimeLeft:
     a test, until there is a second one.
     """
 
-    def __init__(self, final_tests: float, tests: Sequence[float] = ()) -> None:
-        """`final_tests`: how many times as long as the first test the end takes; `tests`: earlier seconds."""
-        self._final, self._tests = final_tests, list(tests)
+    def __init__(
+        self, final_tests: float, tests: Sequence[float] = (), *, cached: bool = False
+    ) -> None:
+        """`final_tests`: how many tests the end takes as long as; `tests`: earlier ones, in seconds.
+
+        `cached`: the first test makes features that later ones use again. The end makes its own.
+        """
+        self._final, self._tests, self._cached = final_tests, list(tests), cached
         self._trained: list[tuple[float, float]] = []  # the first measure and the latest one
 
     def trained(self, share: float, seconds: float) -> None:
@@ -176,12 +181,17 @@ class TimeLeft:
             return None
         (first, start), (share, end) = self._trained[0], self._trained[-1]
         pace = (end - start) / (share - first) if share > first else end / share
-        usual = self._tests[1:] or self._tests or [0.0]
-        return pace * (1 - share) + tests_left * sum(usual) / len(usual) + self.final_seconds()
+        return pace * (1 - share) + tests_left * self._test_seconds() + self.final_seconds()
 
     def final_seconds(self) -> float:
         """Seconds of what follows the last test."""
-        return self._final * self._tests[0] if self._tests else 0.0
+        return self._final * (
+            self._tests[0] if self._cached and self._tests else self._test_seconds()
+        )
+
+    def _test_seconds(self) -> float:
+        usual = self._tests[1:] or self._tests or [0.0]
+        return sum(usual) / len(usual)
 
 
 def _check_epochs(name: str) -> None:

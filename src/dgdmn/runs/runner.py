@@ -182,7 +182,7 @@ class _Run:
         )
         self.artifacts = Artifacts(self.writer, self.tasks.tests, self.spec.seed)
         earlier = [self.count.evaluate_seconds / self.count.rows] if self.count.rows else []
-        self.time_left = TimeLeft(self.artifacts.final_tests(), earlier)
+        self.time_left = TimeLeft(self.artifacts.final_tests(), earlier, cached=self.work is None)
         self.evaluated = self.count.evaluate_seconds
         self.checkpoints.attach(self.model, self._save_counters, self.progress)
         self.since, self.since_cpu = time.monotonic(), time.process_time()
