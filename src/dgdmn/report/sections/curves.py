@@ -52,7 +52,7 @@ def average_panel(groups: Sequence[Group], *, last: int = 0, ltm: bool = False) 
             style = Style(group.style.color, group.style.dark, "", (1, 1.5))
             lines.append(Line(f"{group.name}, LTM alone", range(1, len(y) + 1), y, style))
     part = f"Accuracy on the last {last}" if last else "Average accuracy on the"
-    return zoom([Panel(f"{part} tasks seen", lines)])[0]
+    return Panel(f"{part} tasks seen", lines)
 
 
 def task_panel(group: Group, *, ltm: bool = False) -> Panel:
