@@ -205,7 +205,8 @@ def test_the_page_opens_with_what_happened(matrix_run):
     assert lead == (
         "3 methods learned 2 tasks, one after the other. In the test on all tasks at the end, DGDMN "
         "remembers most of the methods that keep no training rows: 99.0 % right. NN remembers least, "
-        "50.0 % and knows only the last task. Joint keeps the data of all tasks and reaches 99.0 %."
+        "50.0 %: only the last task is known. Joint, which learns from the data of all tasks together, "
+        "has 99.0 %."
     )
     assert html.index('class="lead"') < html.index('class="bars"') < html.index("<h3>Result</h3>")
     assert html.count('class="ours a-dgdmn"') == 1

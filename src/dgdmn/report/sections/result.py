@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_ratio, join_names
+from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_ratio
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import COLUMNS, Group, Stream, changed_options, mean
@@ -20,7 +20,7 @@ def opening(stream: Stream) -> Data:
     known = [g for g in tested or stream.groups if math.isfinite(g.mean("acc"))]
     many = len(known) > MAX_BARS
     if many:  # the default setting of an algorithm if there is one, else its best setting
-        known.sort(key=lambda group: (group.is_default, group.mean("acc")))
+        known.sort(key=lambda group: (group.is_default, _in_sequence(group), group.mean("acc")))
         known = list({group.algorithm: group for group in known}.values())
     known = sorted(known, key=lambda group: -group.mean("acc"))[:MAX_BARS]
     titles = [group.title for group in known]
@@ -57,23 +57,35 @@ def _ranking(names: Mapping[Group, str]) -> list[str]:
         ]
     best = COLUMNS[0].best_groups(known)
     if best:
-        winners = [names[group] for group in best]
-        rest = winners[-1] if len(best) < 4 else f"{len(best) - 2} more"
-        both = f"{join_names(winners[:-1][:2])} and {rest} remember"
-        who = both if len(best) > 1 else f"{winners[0]} remembers"
         rows = any(group.stores_rows for group in known)
         of = " of the methods that keep no training rows" if rows else ""
+        who = f"{_subject(best, names, 'remember')} most{of}"
         share = _percent(best[0].mean("acc"))
-        text.append(f"In the test on all tasks at the end, {who} most{of}: {share} right.")
-    others = [group for group in known if not group.is_ceiling and group not in best]
-    if others:
-        last = " and knows only the last task" if _knows_only_last(others[-1]) else ""
+        text.append(f"In the test on all tasks at the end, {who}: {share} right.")
+    if others := [group for group in known if not group.is_ceiling and group not in best]:
         share = _percent(others[-1].mean("acc"))
-        text.append(f"{names[others[-1]]} remembers least, {share}{last}.")
+        least = [group for group in others if _percent(group.mean("acc")) == share]
+        last = ": only the last task is known" if all(map(_knows_only_last, least)) else ""
+        text.append(f"{_subject(least, names, 'remember')} least, {share}{last}.")
     for one in [group for group in known if group.is_ceiling][:1]:
         share = _percent(one.mean("acc"))
-        text.append(f"{names[one]} keeps the data of all tasks and reaches {share}.")
+        text.append(f"{names[one]}, which learns from the data of all tasks together, has {share}.")
     return text
+
+
+def _subject(groups: Sequence[Group], names: Mapping[Group, str], verb: str) -> str:
+    """Names and a verb: "A learns", "A and B learn", "A, B and 3 more learn"."""
+    words = [names[group] for group in groups]
+    if len(words) == 1:
+        return f"{words[0]} {verb}s"
+    rest = words[2:] if len(words) == 3 else [f"{len(words) - 2} more"] if words[3:] else []
+    *first, last = [*words[:2], *rest]
+    return f"{', '.join(first)} and {last} {verb}"
+
+
+def _in_sequence(group: Group) -> bool:
+    """Whether it learned as its algorithm is meant to: a ceiling learns all tasks at once, others do not."""
+    return group.first.info.category == "ceiling" or not group.first.together
 
 
 def _percent(share: float) -> str:
@@ -81,7 +93,7 @@ def _percent(share: float) -> str:
 
 
 def _kept(group: Group) -> str:
-    return "keeps all rows" if group.is_ceiling else "keeps rows" if group.stores_rows else ""
+    return "all tasks at once" if group.is_ceiling else "keeps rows" if group.stores_rows else ""
 
 
 def result_tables(stream: Stream) -> list[Data]:
