@@ -53,6 +53,10 @@ def html_of(*paths, **options):
     return render(*load_runs(paths), **options)
 
 
+def lead_of(html):
+    return re.search(r'<p class="lead">(.*?)</p>', html)[1].replace("\N{NO-BREAK SPACE}", " ")
+
+
 def page_of(*paths, **options):
     return Reader(html_of(*paths, **options))
 
@@ -201,7 +205,7 @@ def test_the_page_opens_with_what_happened(matrix_run):
         matrix_run("joint", 0, keeps),
     ]
     html = render(runs)
-    lead = re.search(r'<p class="lead">(.*?)</p>', html)[1]
+    lead = lead_of(html)
     assert lead == (
         "3 methods learned 2 tasks, one after the other. In the test on all tasks at the end, DGDMN "
         "remembers most of the methods that keep no training rows: 99.0 % right. NN remembers least, "
@@ -211,7 +215,7 @@ def test_the_page_opens_with_what_happened(matrix_run):
     assert html.index('class="lead"') < html.index('class="bars"') < html.index("<h3>Result</h3>")
     assert html.count('class="ours a-dgdmn"') == 1
     assert html.count("ours a-dgdmn") == 3, "a bar, a row and its sentence have the color"
-    alone = re.search(r'<p class="lead">(.*?)</p>', render(runs[1:2]))[1]
+    alone = lead_of(render(runs[1:2]))
     assert alone == (
         "DGDMN learned 2 tasks, one after the other. In the end 99.0 % of the test samples are right; "
         "right after each task it was 100.0 %."
@@ -220,7 +224,7 @@ def test_the_page_opens_with_what_happened(matrix_run):
 
 def test_the_page_of_a_run_that_learns_opens_with_how_far_it_is(make_run):
     html = html_of(make_run("a", steps=2), make_run("b", steps=0, algorithm="nn"))
-    lead = re.search(r'<p class="lead">(.*?)</p>', html)[1]
+    lead = lead_of(html)
     assert lead.startswith(
         "2 methods are learning 4 tasks, one after the other. After 2 tasks, DGDMN has "
     )

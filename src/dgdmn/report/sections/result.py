@@ -89,7 +89,7 @@ def _in_sequence(group: Group) -> bool:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
 
 
 def _kept(group: Group) -> str:
