@@ -39,7 +39,7 @@ def test_everything_of_a_run(make):
     dreams, notes = read_dreams(run)
     assert ([one.step for one in dreams], notes) == ([2, 4], [])
     assert dreams[0].purity == pytest.approx(14 / 16), "labels are shifted by one"
-    assert set(dreams[1].tasks) == {0, 1, 2, 3}
+    assert set(dreams[1].labels) == set("0123")
     assert read_reconstructions(run)[0][0].shape == (16, 8, 8)
     assert read_latents(run)[0][0].shape == (60, 4)
     found = read_resilience(run)[0]
@@ -225,7 +225,7 @@ def test_many_latents_are_thinned(make, monkeypatch):
 def test_many_small_dreams_do_not_fill_the_memory(make_run, tmp_path):
     path = make_run("a")
     x = np.zeros((950, 256, 256), np.uint8)  # unpacks to 62 MB, packed 60 kB
-    given = {"task": np.zeros(len(x), int), "labels": [1], "judged": [1]}
+    given = {"y": np.zeros(len(x), int), "labels": [1], "judged": [1]}
     content = npz_bytes({"x": x, **{name: np.asarray(value) for name, value in given.items()}})
     for step in range(40):
         (path / "artifacts" / f"dreams-{step:03d}.npz").write_bytes(content)

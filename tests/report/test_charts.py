@@ -84,6 +84,20 @@ def test_inline_svg_has_values_and_no_styles():
     assert {node.text for node in elements(svg, "text")} >= {"tasks seen", "accuracy", "N_max"}
 
 
+def test_ends_of_lines_have_names():
+    flat = [Line(name, [1, 2], [1, y]) for name, y in zip("abcd", (1, 1, 1, 0), strict=True)]
+    names = [node.text for node in elements(line_svg(Panel("", flat, ends=True), "x"), "text")]
+    assert {"a–c", "d"} <= set(names), "equal ends share a name"
+    keyed = [Line(name, [1, 2], [1, 1], key=name) for name in "abc"]
+    svg = line_svg(Panel("", keyed, ends=True), "x")
+    places = {n.text: float(n.get("y")) for n in elements(svg, "text") if n.text in tuple("abc")}
+    assert len(set(places.values())) == 3, "they are moved apart"
+    assert sum(node.get("data-key") == "a" for node in elements(svg, "g")) == 3
+    many = [Line(f"n{i}", [1], [i / 40], key="k") for i in range(40)]
+    names = [node.text for node in elements(line_svg(Panel("", many, ends=True), "x"), "text")]
+    assert "n7" not in names, "they do not fit"
+
+
 def test_ids_are_used_and_unique_on_a_page():
     svgs = [line_svg(panel(), label) for label in ("one", "two")]
     ids = [

@@ -15,7 +15,7 @@ import pytest
 from dgdmn.core.errors import UsageError
 from dgdmn.records import RunWriter
 from dgdmn.report import load_runs, write_report
-from dgdmn.report.page import content_policy, render
+from dgdmn.report.page import content_policy, explain, render
 
 
 class Reader(HTMLParser):
@@ -51,6 +51,10 @@ class Reader(HTMLParser):
 
 def html_of(*paths, **options):
     return render(*load_runs(paths), **options)
+
+
+def lead_of(html):
+    return re.search(r'<p class="lead">(.*?)</p>', html)[1].replace("\N{NO-BREAK SPACE}", " ")
 
 
 def page_of(*paths, **options):
@@ -182,7 +186,75 @@ def test_rows_of_nan(tmp_path):
     cells = [
         one.get("class") for one in page.named("td") if str(one.get("class", "")).startswith("h")
     ]
-    assert cells == ["hn now", "hn", "hn", "h10 now"]
+    assert cells == ["hn now", "hn", "h10 now"], "b is blank before it is learned"
+
+
+def test_cells_before_a_task_is_learned_are_blank_and_numbers_are_the_same(matrix_run):
+    run = matrix_run("nn", 0, [[1, 1, 0.25], [0, 1, 1], [0, 0.5, 1]])
+    heat = render([run]).partition("<table class=heat>")[2].partition("</table>")[0]
+    rows = [re.findall(r"<td[^>]*>([^<]*)", row) for row in heat.split("<tr>")[2:]]
+    assert rows == [["1.0", "", ""], [".00", "1.0", ""], [".00", ".50", "1.0"]]
+    assert (run.acc, run.bwt) == (0.5, -0.75)
+
+
+def test_the_page_opens_with_what_happened(matrix_run):
+    forgets, keeps = [[1, 0], [0, 1]], [[1, 0], [0.98, 1]]
+    runs = [
+        matrix_run("nn", 0, forgets),
+        matrix_run("dgdmn", 0, keeps, preset="best", options={"generator": "mixture"}),
+        matrix_run("joint", 0, keeps),
+    ]
+    html = render(runs)
+    lead = lead_of(html)
+    assert lead == (
+        "3 methods learned 2 tasks, one after the other. In the test on all tasks at the end, DGDMN "
+        "remembers most of the methods that keep no training rows: 99.0 % right. NN remembers least, "
+        "50.0 %: only the last task is known. Joint, which learns from the data of all tasks together, "
+        "has 99.0 %."
+    )
+    assert html.index('class="lead"') < html.index('class="bars"') < html.index("<h3>Result</h3>")
+    assert html.count('class="ours a-dgdmn"') == 1
+    assert html.count("ours a-dgdmn") == 3, "a bar, a row and its sentence have the color"
+    alone = lead_of(render(runs[1:2]))
+    assert alone == (
+        "DGDMN learned 2 tasks, one after the other. In the end 99.0 % of the test samples are right; "
+        "right after each task it was 100.0 %."
+    )
+
+
+def test_the_page_of_a_run_that_learns_opens_with_how_far_it_is(make_run):
+    html = html_of(make_run("a", steps=2), make_run("b", steps=0, algorithm="nn"))
+    lead = lead_of(html)
+    assert lead.startswith(
+        "2 methods are learning 4 tasks, one after the other. After 2 tasks, DGDMN has "
+    )
+    assert lead.endswith(" % right on what it has seen. 2 runs are not finished.")
+    assert "is learning 4 tasks" in html_of(make_run("c", steps=0))
+
+
+def test_an_axis_that_does_not_start_at_0_says_so(matrix_run):
+    note, high = "The vertical axis starts at 0.8, not at 0.", [[1, 0], [0.9, 1]]
+    assert note in render([matrix_run("nn", 0, high)])
+    assert note not in render([matrix_run("nn", 0, high), matrix_run("ewc", 0, [[1, 0], [0, 1]])])
+
+
+def test_terms_are_explained(make_run):
+    page = page_of(make_run("a"))
+    tips = {one["data-tip"].split(":")[0] for one in page.named("abbr")}
+    assert all(one["tabindex"] == "0" for one in page.named("abbr"))
+    assert tips >= {"Accuracy at the end", "Backward transfer", "Short-term memory"}
+    assert tips >= {
+        "Long-term memory",
+        "Share of dreams whose label agrees with the real test samples nearest to them.",
+    }
+    assert explain("<b> ACC, ACC").count("<abbr") == 1
+    assert explain("<b> ACC").startswith("&lt;b&gt; <abbr")
+
+
+def test_dreams_are_sorted_by_label(make_run):
+    html = html_of(make_run("a", task_names=["x", "b", "c", "d"], classes=["d", "x", "b", "c"]))
+    rows = re.search(r'aria-label="Labels">(.*?)</ul>', html)[1]
+    assert re.findall("<li>(.*?)</li>", rows) == ["d", "x", "b", "c"], "in the order of the stream"
 
 
 def test_a_damaged_artifact_is_a_note_in_its_section(make_run):

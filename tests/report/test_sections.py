@@ -93,7 +93,7 @@ def test_a_prior_may_exceed_the_ceiling(matrix_run):
     runs = [matrix_run("dgdmn", 0, KEEPS, options=options), matrix_run("joint", 0, HALF)]
     assert verdicts(*runs)["DGDMN"].startswith("Above joint training of a learner alone")
     (table,) = result_tables(stream_of(*runs))
-    assert "a memory whose prior predicts may exceed it" in table["ceiling"][1]
+    assert "a memory whose prior predicts may exceed it" in table["bounds"]
 
 
 def test_runs_that_have_not_ended(make):

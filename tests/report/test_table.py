@@ -66,6 +66,16 @@ def test_every_part_of_a_setting_separates(matrix_run):
     assert len(names(runs)) == 2, "other tasks share no axes"
 
 
+def test_seeds_may_order_the_tasks(make):
+    runs = [
+        make(f"r{seed}", seed=seed, task_names=[*order]) for seed, order in enumerate(("ab", "ba"))
+    ]
+    ((group,),) = [stream.groups for stream in group_runs(runs)]
+    assert len(average_curves(group)) == 2
+    first, _ = task_curves(group)
+    assert (first.task, first.values[0]) == ("a", runs[0].accuracy[0, 0]), "of one order only"
+
+
 def test_a_preset_that_changed_since_separates(matrix_run):
     now = to_dict(resolve("paper", "digits"))
     then = {**now, "kappa": 0.25, "n_stm": 7}

@@ -136,7 +136,7 @@ def evaluate(args: Namespace) -> None:
             )
         with _plain_errors():
             answers = ask(model, found.inputs, None, args.unknown_rate)
-        entry = _measure(model, answers, y, found.task)
+        entry = measure(model, answers, y, found.task)
         entry = {"time": entry.pop("time"), "data": args.data.resolve().name, **entry}
         history = notes["evaluations"]
         last = next((one for one in reversed(history) if one["data"] == entry["data"]), None)
@@ -172,7 +172,7 @@ def evaluate(args: Namespace) -> None:
         show(f"dgdmn: {answers.why}", error=True)
 
 
-def _measure(
+def measure(
     model: ContinualClassifier, answers: Answers, y: list[Any], tasks: Any
 ) -> dict[str, Any]:
     """Accuracies, calibration and the share of unknown rows; a label that was never learned counts as wrong."""

@@ -20,7 +20,7 @@ from dgdmn.core.files import os_errors, write_atomic
 from dgdmn.core.text import printable
 from dgdmn.report.load import Run, load_runs
 from dgdmn.report.style import stream_title
-from dgdmn.report.table import COLUMNS, Group, group_methods
+from dgdmn.report.table import COLUMNS, Group, group_methods, group_runs
 from dgdmn.runs.spec import RunSpec, find_run
 
 Comparison = Mapping[str, Sequence[Group]]
@@ -62,6 +62,17 @@ def compare(args: Namespace) -> int:
             write_atomic(path, WRITERS[path.suffix](table).encode())
         show(f"table: {', '.join(map(str, paths))}")
     return exit_code(failures, args.debug)
+
+
+def table_of_runs(paths: Sequence[Path], ending: str) -> str:
+    """The runs that ended, as a table in the format of a file with this ending."""
+    runs, problems = load_runs(paths)
+    for problem in problems:
+        show(f"dgdmn: {problem.name} is not in the table: {problem.reason}", error=True)
+    streams = group_runs([run for run in runs if run.complete])
+    if not streams:
+        raise UsageError("no run has ended; give directories that `dgdmn run` wrote")
+    return WRITERS[ending]({stream.name: stream.groups for stream in streams})
 
 
 def read_comparison(specs: Sequence[RunSpec], out: Path) -> Comparison:

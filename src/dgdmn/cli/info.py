@@ -127,13 +127,33 @@ def _plan_memory(args: Namespace) -> Plan:
 
 
 def report(args: Namespace) -> None:
-    """Write the page and its figures."""
+    """Write the page of runs and its figures, or of a memory; or print a table of runs."""
+    if args.out.suffix != ".html":
+        advice = "name a page, or print a table with --table csv, md or tex"
+        raise UsageError(f"--out {args.out} must end with .html; {advice}")
     if args.no_figures and args.figures is not None:
         raise UsageError("--figures and --no-figures exclude each other; give one of them")
     for path in args.run:
         if not path.exists():
             raise UsageError(f"{path} does not exist; give run directories, or directories of them")
     check_target(args.out)
+    memories = [path for path in args.run if holds_memory(path)]
+    if memories:
+        if len(args.run) > 1 or args.table or args.figures:
+            raise UsageError(
+                f"{memories[0]} is a memory; give it alone, with --out and --data only"
+            )
+        from dgdmn.cli.memory_report import report_memory
+
+        report_memory(args)
+        return
+    if args.data is not None or args.label:
+        raise UsageError("--data and --label are for a memory; leave them out")
+    if args.table:
+        from dgdmn.cli.compare import table_of_runs
+
+        show(*table_of_runs(args.run, f".{args.table}").removesuffix("\n").split("\n"))
+        return
     figures = args.figures or args.out.with_name(f"{args.out.stem}-figures")
     figures = None if args.no_figures else figures
     written = write_report(args.run, args.out, figures)

@@ -133,7 +133,8 @@ def rename(args: Namespace) -> None:
             names = check_new_names("task", held, tasks)
             keeps_tasks = hasattr(model.fitted_.memory, "rename_tasks")
             model.rename(labels=labels, tasks=names if keeps_tasks else None)
-            notes["tasks"] = {names.get(task, task): n for task, n in notes["tasks"].items()}
+            for key in ("tasks", "learned"):
+                notes[key] = {names.get(task, task): value for task, value in notes[key].items()}
     pairs = [f"{old} to {new}" for old, new in {**labels, **tasks}.items()]
     show(f"{args.memory}: renamed {join_names(pairs)}")
 
@@ -168,7 +169,7 @@ def merge(args: Namespace) -> None:
         for task, counts in more["tasks"].items():
             old = notes["tasks"].pop(task, [0, 0])
             notes["tasks"][task] = [a + b for a, b in zip(old, counts, strict=True)]
-        notes["slept"] = datetime.now(UTC).isoformat(timespec="seconds")
+        notes |= {"slept": _now(), "learned": more["learned"] | notes["learned"]}
         save(model, out, notes)
     classes = count_noun(len(model.classes_), "class", "classes")
     tasks = count_noun(len(model.info().consolidated), "task")
@@ -294,8 +295,14 @@ def _save_change(path: Path, memory: Memory) -> Iterator[list[Event]]:
     model.callback = events.append
     yield events
     if any(isinstance(event, SleepEnded) for event in events):
-        notes["slept"] = datetime.now(UTC).isoformat(timespec="seconds")
+        notes["slept"] = _now()
+    # A forgotten task leaves no trace.
+    notes["learned"] = {t: when for t, when in notes["learned"].items() if t in notes["tasks"]}
     save(model, path, notes)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
@@ -356,6 +363,7 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
         for name, more in learned.items():
             times, before = tasks.pop(name, (0, 0))  # the latest task comes last
             tasks[name] = [times + 1, before + more]
+            notes["learned"][name] = _now()
         took = format_duration(time.monotonic() - began)
     sizes = f"{count_noun(len(rows.X), 'row')}, {count_noun(len(np.unique(y)), 'class', 'classes')}"
     parts = [f"learned {join_names(map(repr, learned))} ({sizes}) in {took}"]

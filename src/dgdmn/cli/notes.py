@@ -7,8 +7,8 @@ from typing import Any
 from dgdmn.storage import State, typed, whole
 
 Notes = dict[str, Any]
-"""`tasks` {name: [times learned, rows in all]}, `slept`, a UTC time or None, `evaluations`, the latest last, and of
-tables the name of the `label` column and the columns to `ignore`."""
+"""`tasks` {name: [times learned, rows in all]}; `learned` {name: UTC time of the last time}; `slept`, a UTC time or
+None; `evaluations`, the latest last; of tables the name of the `label` column and the columns to `ignore`."""
 MAX_EVALUATIONS = 1_000
 MAX_BYTES = 1_000_000
 """Most evaluations that are kept, and their most bytes as JSON."""
@@ -16,11 +16,13 @@ MAX_BYTES = 1_000_000
 
 def read_notes(saved: Any) -> Notes:
     """The notes of a saved memory. Those of another program, or edited ones, are left out."""
-    notes = Notes(tasks={}, slept=None, evaluations=[], label="label", ignore=[])
+    notes = Notes(tasks={}, learned={}, slept=None, evaluations=[], label="label", ignore=[])
     wrong = (TypeError, KeyError, ValueError, AttributeError)
     with suppress(*wrong):
         tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
         notes |= {"tasks": tasks, "slept": saved["slept"] and str(saved["slept"])}
+    with suppress(*wrong):
+        notes["learned"] = {str(t): str(when) for t, when in saved["learned"].items()}
     with suppress(*wrong):
         ignored = [str(one) for one in typed(saved, "ignore", list)]
         notes |= {"label": typed(saved, "label", str), "ignore": ignored}

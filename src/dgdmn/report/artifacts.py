@@ -44,7 +44,7 @@ class Dreams:
 
     step: int  # tasks learned by then
     x: Array  # uint8 images, (n, h, w) or (n, h, w, 3); empty if the samples are no images
-    tasks: Array  # the column of the task that each image resembles
+    labels: tuple[str, ...]  # the label dreamed, of each image
     purity: float  # share of dreams whose label is that of the nearest test rows
 
 
@@ -67,16 +67,13 @@ def read_dreams(run: Run) -> tuple[list[Dreams], list[str]]:
         if left < 0:
             most = f"the dreams of a run may have {MAX_DREAM_BYTES:,} bytes"
             raise DgdmnError(f"{most} in total; these and later ones are not shown")
-        x, task, n = _images(arrays["x"]), arrays["task"], len(run.tasks)
-        labels, judged = arrays["labels"], arrays["judged"]
-        if task.ndim != 1 or (len(x) and len(task) != len(x)):
-            raise ValueError("images and tasks differ in number")
+        x, y, labels, judged = _images(arrays["x"]), *(arrays[k] for k in ("y", "labels", "judged"))
+        if y.ndim != 1 or (len(x) and len(y) != len(x)):
+            raise ValueError("images and labels differ in number")
         if labels.shape != judged.shape or labels.ndim != 1:
             raise ValueError("given and judged labels differ in number")
-        tasks = np.where(np.isin(task, np.arange(n)), task, n).astype(int)
-        return Dreams(
-            int(step), x, tasks, float(np.mean(labels == judged)) if len(labels) else math.nan
-        )
+        purity = float(np.mean(labels == judged)) if len(labels) else math.nan
+        return Dreams(int(step), x, tuple(printable(label) for label in y.tolist()), purity)
 
     for step in sorted(filter(str.isdecimal, names), key=int):
         if left >= 0:

@@ -10,7 +10,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring, tostring
@@ -36,6 +36,8 @@ Block = tuple[str, Sequence[Array]]  # a title and rows of images
 PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
 LEGEND_LINE = 0.15  # height of one legend line in inches
 MAX_NAMES = 40  # with more names there is no legend
+END = 14  # characters of a name at the end of a line
+FROM = 0.8  # where an axis of shares starts if no value is lower
 NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
@@ -61,9 +63,19 @@ class Panel:
     y_label: str = "accuracy"
     x_range: tuple[float, float] | None = None  # None: from the data
     y_range: tuple[float, float] | None = (0.0, 1.0)  # None: from the data
+    ends: bool = False  # names at the ends of the lines instead of a legend; equal ends share one
     marks: Sequence[float] = ()  # dotted vertical lines, as for sleeps
     level: tuple[float, str] | None = None  # a horizontal line to compare with, and its name
     log: bool = False
+
+
+def zoom(panels: Sequence[Panel]) -> list[Panel]:
+    """The panels with an axis from FROM to 1 if all of their values lie there, and the label says so."""
+    values = [y for panel in panels for line in panel.lines for y in line.y if math.isfinite(y)]
+    shares = all(panel.y_range == (0.0, 1.0) for panel in panels)
+    if not shares or min(values, default=0.0) < FROM:
+        return list(panels)
+    return [replace(p, y_range=(FROM, 1.0), y_label=f"{p.y_label} (from {FROM:g})") for p in panels]
 
 
 @contextmanager
@@ -84,7 +96,7 @@ def line_chart(panels: Sequence[Panel], *, columns: int = 3, size: Size = PANEL)
     for panel, one in zip(panels, axes, strict=True):
         one.set_title(shorten(panel.title, 48))
         _draw_panel(one, panel)
-    _add_legend(figure, axes)
+    _add_legend(figure, [one for one, panel in zip(axes, panels, strict=True) if not panel.ends])
     return figure
 
 
@@ -136,10 +148,15 @@ def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("svg", "pd
 def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
     """A panel as inline SVG; attributes hold the values that the page's script reads out."""
     with theme(screen=True):
-        width, height = (900, 320) if wide else (320, 210)
+        width, height, left, letter = (600, 330, 64, 12) if wide else (320, 210, 46, 6.5)
         figure = Figure(figsize=(width / 72, height / 72))
-        # Fixed margins: a layout engine would take longer than everything else.
-        axes = figure.add_axes((46 / width, 36 / height, 1 - 56 / width, 1 - 46 / height))
+        # Fixed margins: a layout engine would take longer than everything else. On a phone the text of a wide
+        # chart is larger, so the names need more space.
+        names = [len(name) for name, _, _ in _ends(panel, 0.1)]
+        right = (2 * letter if names else 10) + letter * max(names, default=0)
+        box = (left / width, 36 / height, 1 - (left + right) / width, 1 - 46 / height)
+        axes = figure.add_axes(box)
+        axes.yaxis.labelpad = left - 40
         _draw_panel(axes, panel)
         places = sorted({float(x) for line in panel.lines for x in line.x})
         pixels = [axes.transData.transform((x, 0))[0] * 72 / figure.dpi for x in places]
@@ -149,6 +166,7 @@ def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
             values = " ".join(f"{known.get(x, math.nan):.4g}" for x in places)
             own = {"class": "s", "data-n": line.name, "data-v": values}
             groups[f"line-{number}"] = own | ({"data-key": line.key} if line.key else {})
+            groups[f"end-{number}"] = {"data-key": line.key} if line.key else {}
         shown = {"data-x": " ".join(f"{pixel:.1f}" for pixel in pixels), "data-l": panel.x_label}
         shown |= {"data-t": " ".join(f"{place:g}" for place in places)}
         return _inline(figure, label, {"class": "chart", "tabindex": "0", **shown}, groups)
@@ -196,6 +214,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(bottom - 0.03 * (top - bottom), top + 0.03 * (top - bottom))
     if panel.log:
         axes.set_yscale("log")
+    if panel.ends:
+        _name_ends(axes, panel)
     for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
         formatter(FuncFormatter(lambda y, _: f"{y / 1000:g}k" if abs(y) >= 10_000 else f"{y:g}"))
 
@@ -209,6 +229,64 @@ def _draw_line(axes: Axes, line: Line, gid: str) -> None:
         look = {"marker": marker, "dashes": style.dash or (None, None)}
         look["markevery"] = max(1, len(line.x) // 20)
     axes.plot(line.x, line.y, label=line.name, color=style.color, gid=gid, **look)
+
+
+def _name_ends(axes: Axes, panel: Panel) -> None:
+    """Write names beside the last points, moved apart where they are close, with a stroke in the line's color."""
+    height = 72 * axes.bbox.height / axes.figure.dpi
+    step = 1.8 * matplotlib.rcParams["font.size"] / height
+    (bottom, top), (left, right) = axes.get_ylim(), axes.get_xlim()
+    ends = sorted(_ends(panel, step * (top - bottom)), key=lambda end: end[2][1])
+    if len(ends) * step > 1.1:
+        return  # they do not fit
+    places: list[float] = []
+    for _, _, (_, y) in ends:
+        places.append(max((y - bottom) / (top - bottom), places[-1] + step if places else -1))
+    for n in range(len(places) - 1, -1, -1):  # those pushed above the axes come back
+        places[n] = min(places[n], places[n + 1] - step if n + 1 < len(places) else 1.0)
+    for (name, number, (x, y)), place in zip(ends, places, strict=True):
+        end = [(x - left) / (right - left), 1.02], [(y - bottom) / (top - bottom), place]
+        look: dict[str, Any] = {
+            "transform": axes.transAxes,
+            "gid": f"end-{number}",
+            "clip_on": False,
+        }
+        axes.plot(*end, color=panel.lines[number].style.color, linewidth=0.8, **look)
+        axes.text(1.03, place, name, va="center", **look)
+
+
+def _ends(panel: Panel, near: float) -> list[tuple[str, int, tuple[float, float]]]:
+    """A name for the end of each line, its number and place. Without keys, ends nearer than `near` share one."""
+    ends: list[tuple[list[int], tuple[float, float]]] = []
+    short = [line.name.partition(" (")[0] for line in panel.lines]  # without the setting
+    names = [s if short.count(s) == 1 else panel.lines[n].name for n, s in enumerate(short)]
+    for number, line in enumerate(panel.lines if panel.ends else ()):
+        known = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
+        if not known:
+            continue
+        x, y = known[-1]
+        shared = [one for one in ends if abs(one[1][1] - y) < near and not line.key]
+        if shared:
+            shared[0][0].append(number)
+        else:
+            ends.append(([number], (x, y)))
+    return [(_join(names, numbers), numbers[0], place) for numbers, place in ends]
+
+
+def _join(names: Sequence[str], numbers: Sequence[int]) -> str:
+    """Some of the names in a few letters: neighbors become a range.
+
+    >>> _join("abcde", [0, 1, 2, 4]), _join(["a long name", "b", "cc"], [0, 2])
+    ('a–c, e', 'a long … +1')
+    """
+    runs: list[list[str]] = []
+    for before, number in zip([-2, *numbers], numbers, strict=False):
+        runs += [[]] if number != before + 1 else []
+        runs[-1].append(names[number])
+    text = ", ".join(f"{one[0]}–{one[-1]}" if len(one) > 2 else ", ".join(one) for one in runs)
+    if len(text) <= END or len(numbers) == 1:
+        return shorten(text, END)
+    return f"{shorten(names[numbers[0]], END - 6)} +{len(numbers) - 1}"
 
 
 def _draw_points(axes: Axes, points: Array, labels: Sequence[str]) -> None:

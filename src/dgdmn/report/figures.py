@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from dgdmn.core.text import shorten
 from dgdmn.report.artifacts import read_dreams
-from dgdmn.report.charts import Panel, image_grid, line_chart, save_figure, scatter_chart
+from dgdmn.report.charts import Panel, image_grid, line_chart, save_figure, scatter_chart, zoom
 from dgdmn.report.load import Run
 from dgdmn.report.sections import memory
 from dgdmn.report.sections.curves import LONG, average_panel, task_panel, time_panel
@@ -63,7 +63,7 @@ def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
 
 def _average(stream: Stream) -> Panel:
     title = ", ".join([stream.title, *sorted(stream.shared)])
-    return replace(average_panel(stream.forward, ltm=True), title=title)
+    return zoom([replace(average_panel(stream.forward, ltm=True), title=title)])[0]
 
 
 def file_name(name: str) -> str:

@@ -60,6 +60,7 @@ class Timeline:
     trained: tuple[float, ...] = ()  # seconds of learning and sleeping until each step ended
     sleeps: tuple[int, ...] = ()  # steps after which the memory slept
     replays: tuple[Replay, ...] = ()
+    rows: int = 0  # rows of the tasks learned
     recognized: tuple[Mapping[str, Any], ...] = ()  # events of recognition without task names
 
 
@@ -203,6 +204,7 @@ def read_timeline(events: Iterable[Mapping[str, Any]]) -> Timeline | None:
             trained[step] = result.seconds["learning"] + result.seconds["sleep"]
         if kind == "task_began":
             step = max(0, min(int(_number(event.get("step"))), MAX_STEPS))
+            result.rows += int(_number(event.get("samples")))
         elif kind == "sleep_ended":
             sleeps.append(step)
         elif kind == "replayed" and event.get("memory") == "ltm":

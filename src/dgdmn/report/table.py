@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn import metrics
-from dgdmn.config import resolve, to_dict
+from dgdmn.config import DEFAULT_PRESET, resolve, to_dict
+from dgdmn.config.registry import ALGORITHMS
 from dgdmn.core.errors import UsageError
 from dgdmn.core.text import MISSING, format_bytes, format_mean_sem, format_option, join_names
 from dgdmn.report.load import Run
 from dgdmn.report.style import STYLES, css_class, stream_title, style_of
 
+DEFAULT = next(name for name, info in ALGORITHMS.items() if info.short_term)  # of the command line
 MAX_LINES = 50  # tasks drawn as lines of their own; of more, this many are chosen evenly
 
 
@@ -32,6 +34,12 @@ class Group:
         different = ", ".join(part for part in parts if part not in shared)
         self.name = f"{self.title} ({different})" if different else self.title
         self.style, self.css = style_of(self.algorithm, variant), css_class(self.algorithm)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is what a user gets without any option: the page gives it a color of its own."""
+        plain = self.setting == f"preset {DEFAULT_PRESET}"
+        return self.algorithm == DEFAULT and plain
 
     @property
     def is_ceiling(self) -> bool:
@@ -124,8 +132,9 @@ class Stream:
         self.shared = frozenset.intersection(*map(frozenset, settings.values()))
         found: dict[object, list[Run]] = {}
         for run in sorted(runs, key=lambda run: (len(settings[run]), settings[run], _rank(run))):
-            # Tasks too: two streams of one name with different tasks share no axes.
-            found.setdefault((settings[run], run.algorithm, run.tasks), []).append(run)
+            # Tasks too: two streams of one name with different tasks share no axes. Seeds may order them.
+            key = settings[run], run.algorithm, tuple(sorted(run.tasks))
+            found.setdefault(key, []).append(run)
         self.groups: list[Group] = []
         for group in found.values():
             variant = sum(one.algorithm == group[0].algorithm for one in self.groups)
@@ -202,7 +211,8 @@ class TaskCurve:
 
 def task_curves(group: Group, *, ltm: bool = False) -> tuple[TaskCurve, ...]:
     """Accuracy on each task after each task, the mean over seeds; `ltm`: of the long-term memory alone."""
-    known = _matrices(group, ltm)
+    # A seed may have another order of tasks: its columns are other tasks.
+    known = [(run, a) for run, a in _matrices(group, ltm) if run.tasks == group.first.tasks]
     if not known:
         return ()
     longest = max((run for run, _ in known), key=lambda run: len(run.accuracy))

@@ -138,6 +138,13 @@ class Artifacts:
                 self._writer.artifact("latents", z=z, x=_to_bytes(rows.x), y=rows.y, task=rows.task)
         self._write_resilience(model)
 
+    def final_tests(self) -> float:
+        """How many times as many rows as one test of all tasks `write_final` predicts, about."""
+        rows = self._draw("resilience", TESTED, TESTED)
+        levels = 2 * len(NOISE) + (len(OCCLUSION) if _are_images(rows.x) else 0)
+        share = len(rows.x) / sum(len(part) for part in self._tests.values())
+        return levels * share if _are_gray(rows.x) else 0.0
+
     @cached_property
     def _references(self) -> NearestRows:
         return NearestRows(self._draw("judges", *REFERENCE_ROWS))
@@ -145,7 +152,7 @@ class Artifacts:
     def _write_resilience(self, model: ContinualClassifier) -> None:
         """Write accuracies on corrupted rows, and a few of these rows as the memory restores them."""
         rows = self._draw("resilience", TESTED, TESTED)
-        if rows.x.min() < 0 or rows.x.max() > 1:
+        if not _are_gray(rows.x):
             return  # the levels are for gray values; other inputs have another scale
         noisy = [self._add_noise(rows.x, sd) for sd in NOISE]
         predict = model.predict_unclipped
@@ -190,6 +197,10 @@ def _accuracies(
     tasks = [rows.task == task for task in np.unique(rows.task)]
     correct = [predict(x) == rows.y for x in corrupted]
     return np.array([np.mean([one[task].mean() for task in tasks]) for one in correct])
+
+
+def _are_gray(x: NDArray[Any]) -> bool:
+    return bool(x.min() >= 0 and x.max() <= 1)
 
 
 def _are_images(x: NDArray[Any]) -> bool:

@@ -23,7 +23,7 @@ from dgdmn.records import MatrixName, Phase, RunRecord, RunWriter
 from dgdmn.runs import environment, protocol
 from dgdmn.runs.artifacts import Artifacts
 from dgdmn.runs.checkpoint import EVERY, Checkpoints, Progress
-from dgdmn.runs.plan import planned_work, training_work
+from dgdmn.runs.plan import TimeLeft, planned_work, training_work
 from dgdmn.runs.protocol import Evaluated, ProtocolEvent, RunTasks
 from dgdmn.runs.spec import RunSpec, find_run
 from dgdmn.streams import Rows, TaskStream
@@ -132,6 +132,7 @@ class _Run:
         self.acc = math.nan
         self.phase: Phase = "loading"
         self.work: float | None = math.inf  # unknown until it is planned
+        self.time_left = TimeLeft(0)
 
     def execute(self, directory: Path, record: RunRecord | None) -> None:
         """Learn the stream, record it, and say in status.json how it ended."""
@@ -202,6 +203,9 @@ class _Run:
         if self.stream.has_missing:  # distances and noise need every value
             tests = {name: self.tasks.fill(rows) for name, rows in tests.items()}
         self.artifacts = Artifacts(self.writer, tests, self.spec.seed)
+        earlier = [self.count.evaluate_seconds / self.count.rows] if self.count.rows else []
+        self.time_left = TimeLeft(self.artifacts.final_tests(), earlier, cached=self.work is None)
+        self.evaluated = self.count.evaluate_seconds
         self.checkpoints.attach(self.model, self._save_counters, self.progress)
         self.since, self.since_cpu = time.monotonic(), time.process_time()
         with use_hook(self.checkpoints):
@@ -247,6 +251,8 @@ class _Run:
                 self.writer.row("accuracy_ltm", event.task, event.accuracy_ltm, step=event.step)
                 self.count.rows_ltm += 1
             self.count.rows += 1
+            self.time_left.tested(self.count.evaluate_seconds - self.evaluated)
+            self.evaluated = self.count.evaluate_seconds
             seen = self.tasks.tests if self.spec.together else self.tasks.order[: event.step]
             scores = zip(self.tasks.tests, event.accuracy, strict=True)
             self.acc = float(np.mean([score for name, score in scores if name in seen]))
@@ -268,8 +274,11 @@ class _Run:
     def _write_status(self, phase: Phase, message: str = "") -> None:
         self.phase, self.status_written = phase, time.monotonic()
         share = 1.0 if phase == "done" else self._share()
-        counted = self.count.train_seconds + self.count.evaluate_seconds
-        spent = counted + self.status_written - self.since
+        running = self.status_written - self.since if phase in ("learning", "sleeping") else 0.0
+        self.time_left.trained(share, self.count.train_seconds + running)
+        left = self.time_left.seconds(max(0, len(self.tasks.order) - self.count.rows))
+        if phase in ("finishing", "done"):
+            left = self.time_left.final_seconds() if phase == "finishing" else 0.0
         self.writer.status(
             phase,
             task=self.tasks.order[max(0, self.step - 1)],
@@ -277,7 +286,7 @@ class _Run:
             steps=len(self.tasks.order),
             share=share,
             seconds=round(self.writer.seconds, 3),
-            seconds_left=round(spent * (1 - share) / share, 3) if share else None,
+            seconds_left=None if left is None else round(left, 3),
             pid=os.getpid(),
             acc=self.acc,
             message=message,

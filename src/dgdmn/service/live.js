@@ -42,11 +42,15 @@
     const seconds = ends === null ? 0 : ends - Date.now() / 1000;
     return seconds > 0 ? `, about ${duration(seconds)} left` : "";
   };
+  const start = (run) => {  // what a run does before it has learned anything
+    if (!run.step) return `reading the data and planning ${run.steps} tasks, ${duration(run.seconds)} so far`;
+    return `learning task ${run.step} of ${run.steps}, ${duration(run.seconds)} so far; the time left is not known yet`;
+  };
   const TEXT = {
     running: (run) => [
-      `${percent(run.share)} done${left(run.ends)}, ${duration(run.seconds)} so far; task ${run.step} of ${run.steps}`
-        + (run.acc === null ? "" : `; accuracy on tasks seen ${run.acc.toFixed(3)}`),
-      run.task ? `${run.phase}, task ${run.task}` : run.phase,
+      run.share ? `${percent(run.share)} done${left(run.ends)}, ${duration(run.seconds)} so far; task ${run.step} of ${run.steps}`
+        + (run.acc === null ? "" : `; ${(100 * run.acc).toFixed(1)} % right on the tasks seen`) : start(run),
+      run.task && run.step ? `${run.phase}, task ${run.task}` : run.phase,
     ],
     stopped: (run) => [`stopped at ${percent(run.share)}, in task ${run.step} of ${run.steps}`, run.message],
     broken: (run) => [`cannot be read: ${run.problem}`, ""],
@@ -83,7 +87,8 @@
       say(now, first);
       say(more, second);
       say(command, run.command ?? "");
-      bar.value = run.share ?? 0;
+      if (run.share) bar.value = run.share;
+      else bar.removeAttribute("value");  // moves, without a share
       bar.setAttribute("aria-label", `${run.name}, share of the work done`);
       image.alt = `newest dreams of ${run.name}`;
       if (kind === "running" && run.dreams !== shown) showImage(image, shown = run.dreams);
@@ -92,7 +97,7 @@
   };
   const show = (state) => {
     const counts = Object.entries(state.counts).filter(([, n]) => n).map(([word, n]) => `${n} ${word}`);
-    say(summary, counts.join(", ") || "No runs yet. They appear here when they start.");
+    say(summary, counts.join(", ") || "No runs yet. They appear here when they start, for example with dgdmn run embedded.");
     say(problem, state.problem);
     const seen = new Set();
     for (const kind of Object.keys(TEXT)) {

@@ -128,6 +128,38 @@ def test_a_phone_does_not_scroll_sideways(opened, address, tab):
     assert widths[0] <= widths[1], wide
 
 
+@pytest.mark.parametrize("tab", [0, 1])
+def test_charts_fit_a_phone_whole(opened, address, tab):
+    page = opened(address, **PHONE).page
+    page.get_by_role("tab").nth(tab).click()
+    cut = page.evaluate(
+        "[...document.querySelectorAll('svg.chart, svg.chart text, .bars *')]"
+        ".filter((one) => one.checkVisibility() && !one.closest('.swatch'))"
+        ".filter((one) => one.getBoundingClientRect().right > 360)"
+        ".map((one) => one.textContent.slice(0, 60))"
+    )
+    assert cut == []
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('svg.chart[data-x] text')].filter((one) => one.checkVisibility())"
+        ".map((one) => one.getBoundingClientRect()).map((box) => Math.min(box.width, box.height))"
+    )
+    assert min(size for size in sizes if size) > 5, "digits can be read"
+
+
+def test_terms_are_explained_by_mouse_and_by_keyboard(opened, address):
+    page = opened(address).page
+    term, tip = page.locator("abbr:visible").first, page.locator("#readout")
+    assert term.inner_text() == "ACC"
+    term.hover()
+    assert tip.inner_text().startswith("Accuracy at the end")
+    page.mouse.move(1, 1)
+    assert not tip.is_visible()
+    term.focus()
+    assert tip.inner_text().startswith("Accuracy at the end")
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out(opened, address, scheme):
     page = opened(address, color_scheme=scheme).page

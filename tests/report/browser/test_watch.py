@@ -64,7 +64,11 @@ def test_it_follows_a_run_that_is_killed_and_continues(opened, watching, until, 
 
     with started("run", "embedded", "--out", tmp_path, *SMALL, **silent) as run:
         until(page, lambda: page.locator("#live li[data-state=running]").count() == 1, 120)
-        until(page, lambda: float(page.get_by_role("progressbar").get_attribute("value")) > 0, 120)
+        until(
+            page,
+            lambda: float(page.get_by_role("progressbar").get_attribute("value") or 0) > 0,
+            120,
+        )
         until(page, lambda: "task" in page.inner_text("#live .live-phase"), 120)
         few = until(page, lambda: page.evaluate(ROWS), 120)
         until(page, lambda: page.evaluate(ROWS) > few, 120)
@@ -86,6 +90,18 @@ def test_it_follows_a_run_that_is_killed_and_continues(opened, watching, until, 
     assert seen.complaints == []
     asked = {url.split("/")[2] for url in seen.requests if not url.startswith("data:")}
     assert asked == {page.url.split("/")[2]}
+
+
+@pytest.mark.slow
+def test_a_run_says_what_it_does_before_anything_is_learned(opened, watching, until, tmp_path):
+    writer = RunWriter(tmp_path / "run", {"key": "k", "tasks": ["a", "b", "c"]})
+    known = {"task": "a", "steps": 3, "share": 0.0, "seconds": 1.0, "pid": os.getpid()}
+    writer.status("loading", step=0, **known)
+    page = opened(watching(tmp_path)).page
+    until(page, lambda: "reading the data and planning 3 tasks" in page.inner_text("#live"))
+    writer.status("learning", step=1, **known)
+    until(page, lambda: "learning task 1 of 3, 1 s so far" in page.inner_text("#live"))
+    assert page.get_by_role("progressbar").get_attribute("value") is None
 
 
 @pytest.mark.slow

@@ -79,6 +79,7 @@
     if (event.target.matches?.(".scroll[aria-label]")) chosen.scrolled.set(labelOf(event.target), event.target.scrollLeft);
   }, true);
   document.addEventListener("focusin", (event) => {
+    if (event.target.matches("abbr[data-tip]")) define(event.target);
     chosen.focus = event.target.matches("main button, main select, main summary") ? focusOf(event.target) : null;
   });
 
@@ -98,16 +99,26 @@
     hide();
     const box = readout();
     box.textContent = [`${chart.dataset.l} ${names[place]}`, ...lines].join("\n");
-    box.hidden = false;
-    box.style.left = Math.max(4, Math.min(left + 14, innerWidth - box.offsetWidth - 8)) + "px";
-    box.style.top = Math.max(4, Math.min(top + 14, innerHeight - box.offsetHeight - 8)) + "px";
+    put(box, left + 14, top + 14);
     const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
     line.setAttribute("class", "cursor");
     line.setAttribute("d", `M${xs[place]} 10V${chart.viewBox.baseVal.height - 36}`);
     chart.append(line);
     chart.dataset.place = String(place);
   }
+  function put(box, left, top) {
+    box.hidden = false;
+    box.style.left = Math.max(4, Math.min(left, innerWidth - box.offsetWidth - 8)) + "px";
+    box.style.top = Math.max(4, Math.min(top, innerHeight - box.offsetHeight - 8)) + "px";
+  }
+  function define(term) {
+    const at = term.getBoundingClientRect(), box = readout();
+    box.textContent = term.dataset.tip;
+    put(box, at.left, at.bottom + 6);
+  }
   document.addEventListener("pointermove", (event) => {
+    const term = event.target.closest?.("abbr[data-tip]");
+    if (term) return define(term);
     const chart = event.target.closest?.("svg.chart");
     if (!chart || !chart.dataset.x) return hide();
     const box = chart.getBoundingClientRect();

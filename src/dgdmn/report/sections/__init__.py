@@ -1,10 +1,11 @@
 """The sections of the page: each module turns the runs of a stream into the data of one template."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dgdmn.core.text import format_ratio
-from dgdmn.report.charts import Line, Panel, line_svg
+from dgdmn.report.charts import FROM, Line, Panel, line_svg, zoom
 from dgdmn.report.table import Group, mean
 
 Data = dict[str, Any]
@@ -20,11 +21,14 @@ def view(
     rows = [[f"{x:g}", *(_cell(one.get(x, float("nan")), panel) for one in values)] for x in places]
     columns = [panel.x_label, *(line.name for line in panel.lines)]
     svg = line_svg(panel, f"{panel.title}, {where}", wide=wide)
-    return {"title": panel.title, "svg": svg, "key": key, "columns": columns, "rows": rows}
+    zoomed = panel.y_range == (FROM, 1.0)
+    note = f"The vertical axis starts at {FROM:g}, not at 0." if zoomed else ""
+    data = {"title": panel.title, "note": note, "svg": svg, "key": key}
+    return data | {"columns": columns, "rows": rows}
 
 
 def _cell(value: float, panel: Panel) -> str:
-    if panel.y_range == (0.0, 1.0) or value != value:
+    if (panel.y_range and panel.y_range[1] == 1.0) or value != value:
         return format_ratio(value)
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
@@ -35,7 +39,8 @@ def compare(
     """Charts of the panels that have lines, and legend buttons for the groups that appear in them."""
     keys = {line.key for panel in panels for line in panel.lines}
     legend = [(group.name, group.style) for group in groups if group.name in keys]
-    views = [view(panel, where, wide=wide) for panel in panels if panel.lines]
+    shown = [replace(zoom([p])[0], ends=len(p.lines) > 1) for p in panels if p.lines]
+    views = [view(panel, where, wide=wide) for panel in shown]
     return {"legend": legend, "views": views, "wide": wide}
 
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 from itertools import accumulate
 
 from dgdmn.core.text import MISSING, count_noun, format_ratio, shorten
+from dgdmn.metrics import Matrix
 from dgdmn.report import table
-from dgdmn.report.charts import Line, Panel
-from dgdmn.report.load import PHASES
+from dgdmn.report.charts import Line, Panel, zoom
+from dgdmn.report.load import PHASES, Run
 from dgdmn.report.sections import Data, compare, group_line, step_lines, view
-from dgdmn.report.style import HEAT_STEPS, Style, class_style
+from dgdmn.report.style import HEAT_STEPS, Style
 from dgdmn.report.table import Group, Stream, has_ltm_curves, mean_curve
 
 LONG = 20  # a stream with this many tasks also shows the last ten by themselves
-MAX_SWATCHES = 12  # largest number of tasks in the legend of tasks
 MAX_CELLS = 4_000  # cells of a matrix that fit on a page
 MAX_CELLS_IN_ALL = 60_000  # of more, each algorithm shows its lowest seed only
 UNITS = ((3600, "hours"), (60, "minutes"), (0, "seconds"))
@@ -27,13 +27,14 @@ def curves(stream: Stream) -> Data:
         return {}
     lasts = (0, 10) if stream.n_tasks >= LONG else (0,)
     averages = [average_panel(groups, last=last) for last in lasts]
-    tasks = groups[0].first.tasks if stream.n_tasks <= MAX_SWATCHES else ()
-    panels = [(group, task_panel(group)) for group in groups]
-    panels += [(group, task_panel(group, ltm=True)) for group in groups if has_ltm_curves(group)]
+    owners = [*groups, *filter(has_ltm_curves, groups)]
+    panels = zoom([task_panel(group, ltm=n >= len(groups)) for n, group in enumerate(owners)])
     return {
         "compared": compare(groups, averages, stream.title, wide=True),
-        "panels": [view(one, stream.title, key=group.name, table=False) for group, one in panels],
-        "tasks": [(name, class_style(i)) for i, name in enumerate(tasks)],
+        "panels": [
+            view(panel, stream.title, key=group.name, table=False)
+            for group, panel in zip(owners, panels, strict=True)
+        ],
         "has_sleeps": any(group.first.timeline.sleeps for group in groups),
         "has_ltm": any(map(has_ltm_curves, groups)),
     }
@@ -57,12 +58,14 @@ def average_panel(groups: Sequence[Group], *, last: int = 0, ltm: bool = False) 
 def task_panel(group: Group, *, ltm: bool = False) -> Panel:
     """The accuracy of each task after each task, the mean over seeds."""
     found = table.task_curves(group, ltm=ltm)
-    lines = [Line(shorten(c.task, 24), c.steps, c.values, class_style(c.column)) for c in found]
-    seeds = f", mean of {count_noun(len(group.runs), 'seed')}" if len(group.runs) > 1 else ""
+    style = Style(group.style.color, group.style.dark)
+    lines = [Line(shorten(c.task, 24), c.steps, c.values, style) for c in found]
+    n = sum(run.tasks == group.first.tasks for run in group.runs)
+    seeds = f", mean of {count_noun(n, 'seed')}" if n > 1 else ""
     title = f"{group.name}{', LTM alone' if ltm else ''}{seeds}"
     steps = max([len(group.first.tasks), *(curve.steps[-1] for curve in found)])
-    marks = group.first.timeline.sleeps
-    return Panel(title, lines, y_label="accuracy on task", x_range=(1, steps), marks=marks)
+    panel = Panel(title, lines, y_label="accuracy on task", x_range=(1, steps), ends=True)
+    return replace(panel, marks=group.first.timeline.sleeps)
 
 
 def heatmaps(stream: Stream) -> list[Data]:
@@ -74,8 +77,20 @@ def heatmaps(stream: Stream) -> list[Data]:
     for run in runs:
         tables = [("Whole memory", run.accuracy), ("Long-term memory alone", run.accuracy_ltm)]
         shown = tables if has_ltm_curves(Group([run])) else tables[:1]
-        maps.append({"name": run.name, "run": run, "tables": shown})
+        cells = [(caption, _cells(run, a)) for caption, a in shown if a is not None]
+        maps.append({"name": run.name, "run": run, "tables": cells})
     return maps
+
+
+def _cells(run: Run, matrix: Matrix) -> list[list[tuple[str, str]]]:
+    """The cells of a matrix; one of a task that is not learned yet is blank, and no number uses it."""
+    cells, learned = [], set[int]()
+    for row, now in zip(matrix.tolist(), run.columns, strict=False):
+        learned |= set(range(len(row))) if run.together else {now}
+        line = [heat_cell(y) if j in learned else ("", "") for j, y in enumerate(row)]
+        line[now] = (f"{line[now][0]} now", line[now][1])
+        cells.append(line)
+    return cells
 
 
 def heat_cell(value: float) -> tuple[str, str]:
@@ -100,7 +115,8 @@ def cost_section(stream: Stream) -> Data:
     for group, parts in seconds.items():
         widths = [part / longest for part in parts]
         bar = zip(PHASES, [0.0, *accumulate(widths)], widths, strict=False)
-        lines.append({"group": group, "bar": list(bar), "phases": parts, "total": sum(parts)})
+        line = {"group": group, "bar": list(bar), "phases": parts, "total": sum(parts)}
+        lines.append(line | {"rows": group.first.timeline.rows})
     time = compare(stream.sequential, [time_panel(stream)], stream.title, wide=True)
     replays = compare(stream.sequential, [replay_panel(stream)], stream.title)
     return {"lines": lines, "time": time, "replay": replays}

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dgdmn.core.text import MISSING, format_percent, shorten
 from dgdmn.report import artifacts
 from dgdmn.report.artifacts import Dreams, Resilience, choose_evenly, dream_quality, embed
@@ -58,14 +60,16 @@ def dream_blocks(
 ) -> tuple[list[str], list[tuple[str, list[Array]]]]:
     """Names of the rows, and for each chosen sleep a title and one array of images for each row."""
     kept = [one for one in dreams if len(one.x)]
-    rows = sorted({int(task) for one in kept for task in one.tasks})
+    found = {label for one in kept for label in one.labels}
+    # All classes in the order of the stream: one that is not learned yet has an empty row.
+    rows = list(dict.fromkeys([*run.classes, *sorted(found)])) if found else []
     if not rows:
         return [], []
     rows = [rows[i] for i in choose_evenly(len(rows), MAX_LINES)]
     most = max(2, min(most_sleeps, tiles // (2 * len(rows))))
     chosen = [kept[i] for i in choose_evenly(len(kept), most)]
-    names = [shorten([*run.tasks, "other"][row], 18) for row in rows]
-    images = [[one.x[one.tasks == row] for row in rows] for one in chosen]
+    names = [shorten(row, 18) for row in rows]
+    images = [[one.x[np.array(one.labels) == row] for row in rows] for one in chosen]
     return names, [(f"after task {c.step}", x) for c, x in zip(chosen, images, strict=True)]
 
 

@@ -1,26 +1,112 @@
-"""The result table, each algorithm between floor and ceiling, and the effect of single options."""
+"""What happened, the result table with floor and ceiling, and the effect of single options."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_ratio
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
-from dgdmn.report.table import Group, Stream, changed_options, mean
+from dgdmn.report.table import COLUMNS, Group, Stream, changed_options, mean
 
 Bound = tuple[float, str]  # a floor or a ceiling, and its source
+MAX_BARS = 12  # methods in the first picture; of more, the best setting of each algorithm
+
+
+def opening(stream: Stream) -> Data:
+    """What happened, for a reader who knows none of the terms: a paragraph and one bar for each method."""
+    tested = [group for group in stream.groups if group.first.evaluate_on == "test"]
+    known = [g for g in tested or stream.groups if math.isfinite(g.mean("acc"))]
+    many = len(known) > MAX_BARS
+    if many:  # the default setting of an algorithm if there is one, else its best setting
+        known.sort(key=lambda group: (group.is_default, _in_sequence(group), group.mean("acc")))
+        known = list({group.algorithm: group for group in known}.values())
+    known = sorted(known, key=lambda group: -group.mean("acc"))[:MAX_BARS]
+    titles = [group.title for group in known]
+    names = {g: g.title if titles.count(g.title) == 1 else g.name for g in known}
+    algorithms = len({group.algorithm for group in stream.groups})
+    who = f"{algorithms} methods" if algorithms > 1 else stream.groups[0].title
+    who += f" in {len(stream.groups)} settings" if len(stream.groups) > algorithms else ""
+    how = ", one after the other" if stream.sequential else ""
+    did = "learned" if known else "is learning" if algorithms == 1 else "are learning"
+    text = [f"{who} {did} {count_noun(stream.n_tasks, 'task')}{how}.", *_ranking(names)]
+    if not known and stream.sequential:  # the run that is furthest
+        run = max(stream.runs, key=lambda run: len(run.accuracy))
+        seen = count_noun(len(set(run.columns)), "task")
+        text.append(
+            f"After {seen}, {run.info.title} has {_percent(run.acc)} right on what it has seen."
+        )
+    if missing := sum(not run.complete for run in stream.runs):
+        text.append(f"{count_noun(missing, 'run is', 'runs are')} not finished.")
+    bars = []
+    for group, name in names.items():
+        acc, css = group.mean("acc"), f"ours {group.css}" if group.is_default else ""
+        bars.append((name, _kept(group), acc, _percent(acc), None, css))
+    return {"text": " ".join(text), "bars": bars, "many": many}
+
+
+def _ranking(names: Mapping[Group, str]) -> list[str]:
+    """Sentences about the methods, best first, that remember most and least, and about the ceiling."""
+    known, text = list(names), list[str]()
+    if len(known) == 1:
+        learned = f"; right after each task it was {_percent(known[0].mean('learned'))}"
+        later = learned if len(known[0].first.accuracy) > 1 else ""
+        return [
+            f"In the end {_percent(known[0].mean('acc'))} of the test samples are right{later}."
+        ]
+    best = COLUMNS[0].best_groups(known)
+    if best:
+        rows = any(group.stores_rows for group in known)
+        of = " of the methods that keep no training rows" if rows else ""
+        who = f"{_subject(best, names, 'remember')} most{of}"
+        share = _percent(best[0].mean("acc"))
+        text.append(f"In the test on all tasks at the end, {who}: {share} right.")
+    if others := [group for group in known if not group.is_ceiling and group not in best]:
+        share = _percent(others[-1].mean("acc"))
+        least = [group for group in others if _percent(group.mean("acc")) == share]
+        last = ": only the last task is known" if all(map(_knows_only_last, least)) else ""
+        text.append(f"{_subject(least, names, 'remember')} least, {share}{last}.")
+    for one in [group for group in known if group.is_ceiling][:1]:
+        share = _percent(one.mean("acc"))
+        text.append(f"{names[one]}, which learns from the data of all tasks together, has {share}.")
+    return text
+
+
+def _subject(groups: Sequence[Group], names: Mapping[Group, str], verb: str) -> str:
+    """Names and a verb: "A learns", "A and B learn", "A, B and 3 more learn"."""
+    words = [names[group] for group in groups]
+    if len(words) == 1:
+        return f"{words[0]} {verb}s"
+    rest = words[2:] if len(words) == 3 else [f"{len(words) - 2} more"] if words[3:] else []
+    *first, last = [*words[:2], *rest]
+    return f"{', '.join(first)} and {last} {verb}"
+
+
+def _in_sequence(group: Group) -> bool:
+    """Whether it learned as its algorithm is meant to: a ceiling learns all tasks at once, others do not."""
+    return group.first.info.category == "ceiling" or not group.first.together
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
+
+
+def _kept(group: Group) -> str:
+    return "all tasks at once" if group.is_ceiling else "keeps rows" if group.stores_rows else ""
 
 
 def result_tables(stream: Stream) -> list[Data]:
-    """A table for each setting: its groups with a verdict each, floor and ceiling."""
-    tables = []
+    """A part of the table for each setting: its groups with a verdict each, floor and ceiling."""
+    tables, best = [], COLUMNS[0].best_groups(stream.groups)
     for title in dict.fromkeys(group.setting for group in stream.groups):
         groups = [group for group in stream.groups if group.setting == title]
         floor, ceiling = find_bounds(stream, groups)
         lines = [describe_group(group, floor[0], ceiling[0]) for group in groups]
-        tables.append({"title": title, "floor": floor, "ceiling": ceiling, "lines": lines})
+        lines = [line | {"is_best": line["group"] in best} for line in lines]
+        (low, why), (high, which) = floor, ceiling
+        bounds = f"Floor {format_ratio(low)} ({why}), ceiling {format_ratio(high)} ({which})."
+        tables.append({"title": title, "bounds": bounds, "lines": lines})
     return tables
 
 
@@ -54,7 +140,8 @@ def _fits(candidate: Run, run: Run, category: str) -> bool:
     }
     return (
         candidate.info.category == category
-        and (candidate.tasks, candidate.evaluate_on) == (run.tasks, run.evaluate_on)
+        and candidate.evaluate_on == run.evaluate_on
+        and sorted(candidate.tasks) == sorted(run.tasks)
         and changed_options(candidate) == used
         and math.isfinite(candidate.acc)
         and not candidate.revise
@@ -63,7 +150,8 @@ def _fits(candidate: Run, run: Run, category: str) -> bool:
 
 
 def _prior_predicts(run: Run) -> bool:
-    return run.info.generative and run.options.get("predict_with") == "learner+prior"
+    has_prior = run.info.generative and run.options.get("generator") != "mixture"
+    return has_prior and run.options.get("predict_with") == "learner+prior"
 
 
 def describe_group(group: Group, floor: float, ceiling: float) -> Data:

@@ -1,0 +1,175 @@
+"""`dgdmn report MEMORY`: gathers what a memory on disk knows as plain values, and writes a page about it."""
+
+import math
+from argparse import Namespace
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgdmn.algorithms.estimator import ContinualClassifier
+from dgdmn.cli.answers import ask, measure
+from dgdmn.cli.memory import (
+    FEW_ROWS,
+    _check_data,
+    _components,
+    _facts,
+    _image_shape,
+    _plain_errors,
+    _read,
+    _text,
+    load_memory,
+)
+from dgdmn.cli.notes import Notes
+from dgdmn.cli.output import show
+from dgdmn.config.registry import algorithm_info
+from dgdmn.core.errors import UsageError
+from dgdmn.core.files import write_atomic
+from dgdmn.core.text import count_noun, join_names
+from dgdmn.features import FrontEnd
+from dgdmn.report.memory_page import render_memory
+
+DREAMS, SHOWN = 1024, 8  # dreams that are drawn, and images of each class on the page
+COLUMNS = 8  # columns of a table with typical values: those in which the classes differ most
+BINS = 10  # of the reliability chart
+
+
+def report_memory(args: Namespace) -> None:
+    """Write the page of a memory."""
+    args.memory, args.samples, args.task = args.run[0], 0, None
+    model, notes = load_memory(args)
+    facts = _gather(args, model, notes)
+    facts["test"] = _test(args, model, notes) if args.data is not None else None
+    write_atomic(args.out, render_memory(facts).encode())
+    show(f"{args.out}: {args.memory}, {count_noun(len(facts['classes']), 'class', 'classes')}")
+
+
+def _gather(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
+    found, info = _facts(args, model, notes), model.info()
+    classes: dict[str, float] = {str(label): math.nan for label in model.classes_.tolist()}
+    if components := _components(model):
+        classes = dict.fromkeys(classes, 0)
+        for one in components:
+            classes[str(model.fitted_.labels[one.label])] += float(one.n)
+    tasks = [
+        {"name": name, "learned": notes["learned"].get(name, ""), **task}
+        for name, task in found["tasks"].items()
+    ]
+    settings = {"algorithm": algorithm_info(info.algorithm).title, "input": found["shape"]}
+    settings |= {
+        key: found[key]
+        for key in ("front end", "chosen", "kappa", "n_stm", "n_max")
+        if key in found
+    }
+    few = [label for label, rows in classes.items() if rows < FEW_ROWS]
+    return {
+        "name": args.memory.resolve().name,
+        "classes": classes,
+        "tasks": tasks,
+        "parts": found.get("parts", {}),
+        "bytes": found["bytes"]["memory"],
+        "rows_kept": found["bytes"]["exemplars"],
+        "budget": found.get("memory_budget", 0),
+        "settings": {key: _text(value) for key, value in settings.items()},
+        "slept": notes["slept"],
+        "evaluations": notes.get("evaluations", []),
+        "dreams": _dreams(model, few),
+    }
+
+
+def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
+    """Images of each class, or typical values of a table, and why there are none.
+
+    A class of few rows is left out: its dreams would be close to these rows.
+    """
+    info, inputs = model.info(), model.fitted_.inputs
+    if not info.generative:
+        return {"why": f"{info.algorithm} has no generative memory, so it does not dream."}
+    try:
+        x, y = model.sample(DREAMS, random_state=0)
+    except UsageError as error:
+        return {"why": f"There are no dreams: {error}."}
+    why = []
+    if few:
+        why.append(f"Left out, because they have fewer than {FEW_ROWS} rows: {join_names(few)}.")
+    held = [str(info.labels[n]) for task in info.awake.values() for n in task.classes]
+    if waiting := [label for label in held if label not in few and label not in set(map(str, y))]:
+        why.append(f"Not dreamed of before the next sleep: {join_names(waiting)}.")
+    labels = [label for label in map(str, model.classes_.tolist()) if label not in few]
+    of = {label: x[np.asarray(y, dtype=str) == label] for label in labels}
+    of = {label: rows for label, rows in of.items() if len(rows)}
+    if not of:
+        return {"why": " ".join(why) or "It dreams of no class."}
+    shape = (inputs.image_shape if isinstance(inputs, FrontEnd) else None) or info.shape
+    if len(shape) > 1:
+        with suppress(UsageError):  # no images
+            shape = _image_shape(shape)
+            gray = _to_gray(model, np.concatenate([rows[:SHOWN] for rows in of.values()]))
+            ends = np.cumsum([len(rows[:SHOWN]) for rows in of.values()])[:-1]
+            sheets = np.split(gray.reshape(-1, *shape), ends)
+            return {"why": " ".join(why), "images": dict(zip(of, sheets, strict=True))}
+    flat = {label: rows.reshape(len(rows), -1) for label, rows in of.items()}
+    return {"why": " ".join(why), "typical": _typical(model, flat)}
+
+
+def _to_gray(model: ContinualClassifier, x: NDArray[Any]) -> NDArray[np.uint8]:
+    inputs = model.fitted_.inputs
+    if isinstance(inputs, FrontEnd):  # dreams are not clipped, and a few values are far out
+        low, high = np.quantile(x, (0.02, 0.98))
+        low, high = (0.0, 1.0) if low > -0.5 and high < 1.5 else (low, high)
+        unit = (x - low) / (high - low or 1.0)
+    else:
+        unit = inputs.apply(x)
+    return np.asarray(np.round(np.clip(unit, 0, 1) * 255), dtype=np.uint8)
+
+
+def _typical(model: ContinualClassifier, of: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """Mean and standard deviation of the dreams of each class, in the columns where classes differ most."""
+    columns = getattr(model, "columns_", None)
+    if columns is not None:  # coded categories say nothing
+        of = {label: rows[:, ~columns.is_coded] for label, rows in of.items()}
+    means = np.array([rows.mean(axis=0) for rows in of.values()])
+    spreads = np.array([rows.std(axis=0) for rows in of.values()])
+    contrast = means.std(axis=0) / (spreads.mean(axis=0) + 1e-12)
+    chosen = np.sort(np.argsort(-contrast, kind="stable")[:COLUMNS])
+    names = getattr(model, "feature_names_in_", [f"x{n}" for n in range(means.shape[1])])
+    if columns is not None:
+        pairs = zip(columns.names, columns.kinds, strict=True)
+        names = [name for name, kind in pairs if kind == "number"]
+    found = zip(of, means[:, chosen].tolist(), spreads[:, chosen].tolist(), strict=True)
+    rows = [
+        (label, [f"{m:.4g} ± {s:.2g}" for m, s in zip(mean, spread, strict=True)])
+        for label, mean, spread in found
+    ]
+    return {"columns": [str(names[n]) for n in chosen], "rows": rows, "of": means.shape[1]}
+
+
+def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
+    """Counts of right and wrong answers, calibration and unknown rows, on rows with labels."""
+    _check_data(args)
+    found = _read(args, (model, notes))
+    if found.y is None:
+        raise UsageError(f"{args.data} has no labels; name them with --label")
+    with _plain_errors():
+        answers = ask(model, found.inputs, None, None)
+    entry = measure(model, answers, found.y.tolist(), None)
+    labels = [str(label) for label in model.classes_.tolist()]
+    names = [
+        *labels,
+        *sorted(entry["by_class"].keys() - set(labels)),
+    ]  # the last were never learned
+    true = np.array([names.index(str(label)) for label in found.y.tolist()])
+    answer, sure = answers.p.argmax(axis=1), answers.p.max(axis=1)
+    confusion = np.zeros((len(names), len(labels)), int)
+    np.add.at(confusion, (true, answer), 1)
+    place = np.clip(np.ceil(sure * BINS).astype(int) - 1, 0, BINS - 1)
+    chosen = [place == n for n in sorted(set(place.tolist()))]
+    right = true == answer
+    return {
+        **entry,
+        "data": args.data.resolve().name,
+        "answers": labels,
+        "confusion": {name: confusion[names.index(name)].tolist() for name in entry["by_class"]},
+        "bins": [(float(sure[b].mean()), float(right[b].mean()), int(b.sum())) for b in chosen],
+    }

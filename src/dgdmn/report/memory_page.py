@@ -1,0 +1,99 @@
+"""The page of a memory on disk. The command line gathers the facts; this module only arranges them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dgdmn.core.text import count_noun, format_bytes, format_percent, format_ratio, printable
+from dgdmn.report.images import picture
+from dgdmn.report.page import render_page
+from dgdmn.report.sections import Data
+from dgdmn.report.sections.curves import heat_cell
+
+MAX_ROWS = 50  # tasks, classes and evaluations that are listed; the last ones, or the worst
+MAX_CONFUSION = (
+    20  # classes whose confusion fits on a page as a matrix; of more, the most frequent mistakes
+)
+
+
+def render_memory(facts: Mapping[str, Any]) -> str:
+    """The page of a memory: what it knows, what it keeps, and how it did in tests."""
+    facts = _printable(facts)
+    test, dreams = facts["test"], facts["dreams"]
+    images, part_of = dreams.get("images"), facts["budget"] or facts["bytes"] or 1
+    data: Data = {**facts, "title": f"Memory {facts['name']}", "text": _summary(facts)}
+    data["sheet"] = None
+    if images:
+        columns = max(map(len, images.values()))
+        data["sheet"] = picture(list(images.values()), columns, "Dreams, one row for each label")
+    parts = facts["parts"] or {"everything": facts["bytes"]}
+    data["part_bars"] = [(k, "", n / part_of, format_bytes(n), None, "") for k, n in parts.items()]
+    data["most"] = MAX_ROWS
+    if test:
+        data |= _test(test)
+    return render_page("memory.html", data)
+
+
+def _summary(facts: Mapping[str, Any]) -> str:
+    classes, tasks = len(facts["classes"]), len(facts["tasks"])
+    rows = sum(task.get("rows") or 0 for task in facts["tasks"])
+    learned = f" from {count_noun(rows, 'row')}" if rows else ""
+    known = f"{count_noun(classes, 'class', 'classes')} of {count_noun(tasks, 'task')}"
+    size = format_bytes(facts["bytes"])
+    size += f" of a budget of {format_bytes(facts['budget'])}" if facts["budget"] else ""
+    keeps = "and some training rows" if facts["rows_kept"] else "and no training row"
+    text = [f"This memory knows {known}, learned{learned}. It keeps {size} {keeps}."]
+    if test := facts["test"]:
+        share = format_percent(test["accuracy"])
+        text.append(
+            f"It is right about {share} of the {count_noun(test['rows'], 'row')} of {test['data']}."
+        )
+    return " ".join(text)
+
+
+def _test(test: Mapping[str, Any]) -> Data:
+    by_class = sorted(test["by_class"].items(), key=lambda item: item[1][0] / item[1][1])
+    bars = [
+        (name, count_noun(n, "row"), hits / n, format_percent(hits / n), None, "")
+        for name, (hits, n) in by_class
+    ]
+    mistakes = sorted(
+        (-count, name, answer)
+        for name, counts in test["confusion"].items()
+        for answer, count in zip(test["answers"], counts, strict=True)
+        if count and answer != name
+    )
+    small = len(test["answers"]) <= MAX_CONFUSION and len(test["confusion"]) <= MAX_CONFUSION
+    cells = {
+        name: [(heat_cell(n / sum(counts))[0] if n else "", n or "") for n in counts]
+        for name, counts in test["confusion"].items()
+    }
+    reliability = []
+    for sure, right, n in test["bins"]:
+        texts = (
+            f"{format_percent(sure)} sure",
+            count_noun(n, "row"),
+            f"{format_percent(right)} right",
+        )
+        reliability.append((*texts[:2], right, texts[2], sure, ""))
+    unknown = test["unknown"]
+    return {
+        "class_bars": bars[:MAX_ROWS],
+        "mistakes": [(name, answer, -count) for count, name, answer in mistakes[:MAX_CONFUSION]],
+        "cells": cells if small else {},
+        "reliability": reliability,
+        "numbers": [
+            ("right", format_ratio(test["accuracy"])),
+            ("macro", format_ratio(test["macro"])),
+            ("ECE", format_ratio(test["ece"])),
+            ("unknown", "–" if unknown is None else format_percent(unknown)),
+        ],
+    }
+
+
+def _printable(value: Any) -> Any:
+    """The facts with every text free of control characters."""
+    if isinstance(value, Mapping):
+        return {printable(key): _printable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_printable(item) for item in value)
+    return printable(value) if isinstance(value, str) else value

@@ -1,0 +1,68 @@
+"""The page of a memory, from plain values: every kind of fact has its place, and names are text."""
+
+import numpy as np
+
+from dgdmn.report.memory_page import render_memory
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def facts(**changed):
+    task = {"name": SCRIPT, "learned": "2026-01-02T03:04:05+00:00", "in": "long-term", "times": 2}
+    known = {
+        "name": "mine",
+        "classes": {"a": 20.0, SCRIPT: 30.0},
+        "tasks": [task | {"rows": 50, "classes": ["a", SCRIPT]}],
+        "parts": {},
+        "bytes": 2000,
+        "rows_kept": 0,
+        "budget": 0,
+        "settings": {"algorithm": "DGDMN"},
+        "slept": None,
+        "evaluations": [],
+        "dreams": {"why": ""},
+        "test": None,
+    }
+    return known | changed
+
+
+def test_names_are_text_and_control_characters_are_replaced():
+    html = render_memory(facts(name="\x1b[31m"))
+    assert html.count("<script>") == 1, "its own"
+    assert "alert(1)" in html
+    assert "\x1b" not in html
+
+
+def test_images_and_evaluations():
+    rows = np.full((3, 4, 4), 9, np.uint8)
+    one = {"time": "2026-02-03T04:05:06+00:00", "data": SCRIPT, "rows": 7, "accuracy": 0.5}
+    one |= {"macro": 0.25, "by_class": {}, "by_task": {}, "ece": 0.125, "unknown": None}
+    html = render_memory(facts(dreams={"why": "", "images": {"a": rows}}, evaluations=[one]))
+    assert 'alt="Dreams, one row for each label"' in html
+    assert "2026-02-03 04:05" in html
+    assert "2026-01-02 03:04" in html
+    assert ".250</td><td>.125</td><td>–" in html
+
+
+def test_many_classes_have_a_list_of_mistakes():
+    names = [f"c{n}" for n in range(60)]
+    counts = {name: [int(n == m) for m in range(60)] for n, name in enumerate(names)}
+    counts["c7"][8] = 5
+    test = {
+        "data": "d.csv",
+        "rows": 65,
+        "accuracy": 60 / 65,
+        "macro": 0.9,
+        "by_class": {name: (1, sum(row)) for name, row in counts.items()},
+        "answers": names,
+        "confusion": counts,
+        "bins": [(0.9, 0.5, 65)],
+        "ece": 0.4,
+        "unknown": 0.1,
+    }
+    html = render_memory(facts(test=test))
+    assert 'class="heat"' not in html
+    mistakes = html.partition("Most frequent mistakes")[2]
+    assert "<td>c8</td><td>5</td>" in mistakes
+    assert "These are 50 of 60 classes." in html
+    assert "50 % right" in html
