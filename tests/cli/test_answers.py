@@ -187,7 +187,7 @@ ENTRY = {
     ],
 )
 def test_a_forged_history_is_left_out(forged):
-    saved = {"tasks": {"north": [1, 2]}, "slept": None}
+    saved = {"tasks": {"north": [1, 2]}, "slept": None, "label": "state", "ignore": ["id"]}
     found = notes.read_notes({**saved, "evaluations": forged})
     assert found == {**saved, "evaluations": []}
     assert notes.read_notes({**saved, "evaluations": [ENTRY]})["evaluations"] == [ENTRY]
