@@ -104,9 +104,16 @@ def test_an_interrupted_run_has_the_same_bits(name, tmp_path, uninterrupted):
     assert max(kept) == 2, "the newest, and the one before it"
 
 
-def test_an_interrupted_run_of_the_mixture_memory_has_the_same_bits(tmp_path, uninterrupted):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dgdmn", {"generator": "mixture", "features": "none", "code_dim": 16}),
+        ("slda", {"features": "none"}),
+    ],
+)
+def test_an_interrupted_run_of_sums_has_the_same_bits(name, options, tmp_path, uninterrupted):
     """It has no epochs, so it stops between two tasks."""
-    what = spec("dgdmn", revise=(1,), generator="mixture", features="none", code_dim=16)
+    what = spec(name, revise=(1,), **options)
     record, times = interrupted(what, tmp_path, [1, 2, 3] * 9)
     check_same(record, uninterrupted(what))
     assert times >= 5

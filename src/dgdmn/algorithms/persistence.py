@@ -128,7 +128,7 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
 
 
 def restore_model(
-    about: dict[str, Any], state: State, *, device: str, **own: Any
+    about: dict[str, Any], state: State, *, device: str = "cpu", **own: Any
 ) -> ContinualClassifier:
     """The estimator that `describe` described."""
     kind = own.pop("algorithm", None) or _registered_class(about["algorithm"])
@@ -140,10 +140,7 @@ def restore_model(
     model: ContinualClassifier = kind(**{**parameters, **local})
     fitted = _restore_fitted(about, state, model)
     model.n_features_in_ = fitted.shape[0]
-    columns = about.get("columns")
-    if columns is None:  # saved before columns had kinds
-        columns = dict.fromkeys(typed(about, "feature_names", list), "number")
-    if columns:
+    if columns := typed(about, "columns", dict):
         model.columns_ = Columns.restore(columns, fitted.shape[0] if len(fitted.shape) == 1 else 0)
         model.n_features_in_ = len(model.columns_.names)
         model.feature_names_in_ = np.array(model.columns_.names, dtype=object)

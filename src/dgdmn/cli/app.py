@@ -23,43 +23,62 @@ def main(argv: list[str] | None = None) -> None:
 
 def run_command(program: str, command: Callable[[list[str]], int], words: list[str]) -> NoReturn:
     """Call a command with its words, print errors as one line, and exit."""
-    fail = partial(_fail, program, "--debug" in words)
+    fail, arrived = partial(_fail, program, "--debug" in words), list[int]()
     try:
-        with _signals_as_interrupts():
+        with _signals_as_interrupts(arrived):
             code = command(words)
         sys.stdout.flush()
     except DgdmnError as error:
         code = fail(str(error), 2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
-        kept = "; finished work is saved, and the same command continues it"
-        resumable = program != "dgdmn" or words[:1] in (["run"], ["compare"], ["resume"], ["data"])
-        code = fail("interrupted" + (kept if resumable else ""))
+        code = fail(_interrupted(program, words))
     except BrokenPipeError:  # `dgdmn … | head` closed the pipe
         sys.stdout = None
         code = 0
     except OSError as error:
         code = fail(f"{error.filename or 'input/output'}: {error.strerror or error}")
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        code = fail(f"{reason} (probably a bug; --debug shows the traceback)")
+        if arrived and isinstance(
+            error, SystemError
+        ):  # CPython 3.11, interrupted while it compiles
+            code = fail(_interrupted(program, words))
+        else:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            code = fail(f"{reason} (probably a bug; --debug shows the traceback)")
     # CPython remembers an interrupt of code run by exec, as imports are, and would exit by the signal
     # although it was caught above. Running any other code by exec clears that.
     exec("")
     sys.exit(code)
 
 
+def _interrupted(program: str, words: list[str]) -> str:
+    kept = "; finished work is saved, and the same command continues it"
+    resumable = program != "dgdmn" or words[:1] in (["run"], ["compare"], ["resume"], ["data"])
+    return "interrupted" + (kept if resumable else "")
+
+
 @contextmanager
-def _signals_as_interrupts() -> Iterator[None]:
-    """Let TERM and HUP end a command as Ctrl-C does; those that are ignored, as by nohup, stay ignored."""
-    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    changed = [number for number in signals if signal.getsignal(number) is signal.SIG_DFL]
+def _signals_as_interrupts(arrived: list[int]) -> Iterator[None]:
+    """Let TERM and HUP end a command as Ctrl-C does; those that are ignored, as by nohup, stay ignored.
+
+    Signals that arrive are listed.
+    """
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        arrived.append(number)
+        raise KeyboardInterrupt
+
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    signals = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    changed = {number: old for number in signals if (old := signal.getsignal(number)) in usual}
     for number in changed:
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        for number in changed:
-            signal.signal(number, signal.SIG_DFL)
+        for number, old in changed.items():
+            signal.signal(number, old)
 
 
 def _dispatch(words: list[str]) -> int:
