@@ -64,6 +64,19 @@ def test_missing_values_of_a_later_call_are_filled_from_what_was_learned():
     )
 
 
+def test_a_constant_column_with_a_rounded_mean_does_not_decide_what_a_gap_becomes():
+    """Means are float32 once the budget binds: a constant is then many of its deviations from its mean."""
+    from dgdmn.memory.gaussian import fill_missing
+
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.full(200, 0.1)])
+    mean, covariance = X.mean(axis=0), np.cov(X.T)
+    mean[2], covariance[2], covariance[:, 2] = np.float32(0.1), 1e-18, 1e-18
+    covariance[2, 2] = 1e-34
+    filled = fill_missing(np.array([[np.nan, 0.0, 0.1]]), mean, covariance, 200)
+    assert abs(filled[0, 0]) < 1
+
+
 @pytest.mark.parametrize("name", ["slda", "ncm", "ridge", "nn", "joint", "er", "dgr", "sgd", "gnb"])
 def test_other_algorithms_take_gaps_too(name):
     X, y = gaussians(400, 0, 0.2)

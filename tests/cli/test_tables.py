@@ -96,6 +96,24 @@ def test_bad_tables_are_named_and_nothing_is_learned(plant, refuse, text, messag
     assert content(plant / "m") == before
 
 
+def test_task_may_name_a_column_which_is_remembered(tmp_path, monkeypatch, call, refuse):
+    monkeypatch.chdir(tmp_path)
+    sensors(tmp_path / "year.csv", ["ok", "worn"])
+    header, *lines = (tmp_path / "year.csv").read_text().splitlines()
+    months = [f"{line},{month}" for line, month in zip(lines, ["jan", "feb"] * 30, strict=True)]
+    (tmp_path / "year.csv").write_text("\n".join([header + ",month", *months]) + "\n")
+    assert "its columns are id, temp, load" in refuse("learn", "m", "year.csv", code=2)
+    call("learn", "m", "year.csv", "--label", "state", "--task", "month", "--ignore", "id")
+    assert dgdmn.load(tmp_path / "m").consolidated_tasks() == ("jan", "feb")
+    assert "task jan:" in call("evaluate", "m", "year.csv")[0]
+    call("predict", "m", "year.csv")
+    sensors(tmp_path / "march.csv", ["ok", "worn"])
+    call("learn", "m", "march.csv", "--task", "march")
+    assert dgdmn.load(tmp_path / "m").awake_tasks() == ("march",)
+    message = refuse("learn", "m", "year.csv", "--task", "april", code=2)
+    assert "names the task of each row" in message
+
+
 def test_text_columns_are_remembered(tmp_path, monkeypatch, call, refuse):
     pytest.importorskip("tokenizers")
     monkeypatch.chdir(tmp_path)

@@ -154,6 +154,20 @@ def test_a_mixture_dreams_reconstructs_and_has_a_code(tmp_path):
     assert "restored" in record.artifact("resilience")
 
 
+def test_inputs_too_large_to_generate_leave_only_dreams_out(tmp_path):
+    y = np.repeat([0, 1], 10)
+    x = np.random.default_rng(0).random((20, 72, 72), np.float32) / 2 + y[:, None, None] / 2
+    model = DGDMN(n_stm=1).partial_fit(x, y, task="only")
+    assert not model.has_dreams()
+
+    def ask(artifacts):
+        artifacts.write_dreams(model, 1)
+        artifacts.write_final(model)
+
+    record = written(tmp_path, ask, {"only": Rows(x, y)})
+    assert record.artifacts == ("latents", "resilience")
+
+
 def test_a_custom_generator_may_have_no_latents(doubles, tmp_path):
     true = np.arange(600) % 4
     model = dreamer(doubles, {"true": true, "given": true})

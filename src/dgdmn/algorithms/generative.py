@@ -147,6 +147,11 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         check_is_fitted(self)
         return bool(getattr(self._long_term(self.fitted_), "has_latents", False))
 
+    def has_dreams(self) -> bool:
+        """Whether the long-term memory can generate inputs; inputs that are too large are never generated."""
+        check_is_fitted(self)
+        return bool(getattr(self._long_term(self.fitted_), "has_dreams", True))
+
     def latents(self, X: ArrayLike) -> NDArray[np.float32]:
         """The means of q(z | x) in the latent space of the long-term memory, or its code, shape (n, size)."""
         long_term = self._require_long_term()[1]

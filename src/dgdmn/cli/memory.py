@@ -63,10 +63,11 @@ def learn(args: Namespace) -> None:
     _check_data(args)
     with _lock(args.memory) as states:
         memory = _load_or_create(args, name, preset)
-        tasks = _split(args, found := _read(args, memory))
+        tasks = _split(args, found := _read(args, memory, args.task))
         with _plain_errors():  # before the first of several tasks is learned
             memory[0].check_rows(found.inputs, np.asarray(found.y))
         memory[1]["label"] = found.label or memory[1]["label"]
+        memory[1]["task"] = found.task_column or memory[1]["task"]
         memory[1]["ignore"] = [*dict.fromkeys([*memory[1]["ignore"], *args.ignore])]
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
@@ -396,8 +397,8 @@ def _check_data(args: Namespace) -> None:
         raise UsageError(f"{args.data} does not exist; give {FILE_TYPES}")
 
 
-def _read(args: Namespace, memory: Memory) -> Arrays:
-    """The rows of a file as this memory sees them: its label column, text columns and image size."""
+def _read(args: Namespace, memory: Memory, task: str | None = None) -> Arrays:
+    """The rows of a file as this memory sees them: its label, task and text columns and image size."""
     model, notes = memory
     columns = getattr(model, "columns_", None)
     shape = model.fitted_.shape if model.__sklearn_is_fitted__() else ()
@@ -408,16 +409,19 @@ def _read(args: Namespace, memory: Memory) -> Arrays:
             ignore=args.ignore,
             text=columns.text if columns else model.text or (),
             shape=shape,
-            remembered=(notes["label"], notes["ignore"]),
+            remembered=(notes["label"], notes["ignore"], (task or "", notes["task"])),
         )
 
 
 def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
     if found.y is None:
-        raise UsageError(f"{args.data} has no labels; name them with --label, or use class folders")
+        has = f"; its columns are {join_names(found.names)}" if found.names else ""
+        raise UsageError(
+            f"{args.data} has no labels; name them with --label, or use class folders{has}"
+        )
     if found.task is None:
         return [(args.task, found)]
-    if args.task:
+    if args.task and args.task != found.task_column:
         raise UsageError(f"{args.data} names the task of each row; leave --task out")
     groups = rows_by_value(found.task)
     return [(str(name), found.take(n)) for name, n in groups.items()]

@@ -8,7 +8,7 @@ from dgdmn.storage import State, typed, whole
 
 Notes = dict[str, Any]
 """`tasks` {name: [times learned, rows in all]}; `learned` {name: UTC time of the last time}; `slept`, a UTC time or
-None; `evaluations`, the latest last; of tables the name of the `label` column and the columns to `ignore`."""
+None; `evaluations`, the latest last; of tables the names of the `label` and `task` columns and of those to `ignore`."""
 MAX_EVALUATIONS = 1_000
 MAX_BYTES = 1_000_000
 """Most evaluations that are kept, and their most bytes as JSON."""
@@ -17,6 +17,7 @@ MAX_BYTES = 1_000_000
 def read_notes(saved: Any) -> Notes:
     """The notes of a saved memory. Those of another program, or edited ones, are left out."""
     notes = Notes(tasks={}, learned={}, slept=None, evaluations=[], label="label", ignore=[])
+    notes["task"] = "task"
     wrong = (TypeError, KeyError, ValueError, AttributeError)
     with suppress(*wrong):
         tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
@@ -26,6 +27,8 @@ def read_notes(saved: Any) -> Notes:
     with suppress(*wrong):
         ignored = [str(one) for one in typed(saved, "ignore", list)]
         notes |= {"label": typed(saved, "label", str), "ignore": ignored}
+    with suppress(*wrong):
+        notes["task"] = typed(saved, "task", str)
     with suppress(*wrong):
         history = typed(saved, "evaluations", list)[-MAX_EVALUATIONS:]
         notes["evaluations"] = [_check_evaluation(one) for one in history]

@@ -161,7 +161,8 @@ def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) 
     apart = np.where(missing, 0.0, X - mean)
     if covariance.ndim == 2:
         amount = max(MIN_SHRINKAGE, len(mean) / (n + len(mean)))
-        sigma = shrink(covariance, amount, np.diag(covariance))
+        variance = np.diag(covariance)  # of a constant column: the rounding of means in float32
+        sigma = shrink(covariance, amount, np.where(variance > NOISE * mean**2, variance, 0.0))
         precision = solve(sigma, np.eye(len(mean)))
         patterns, group = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
         order = np.argsort(group.ravel(), kind="stable")

@@ -447,6 +447,11 @@ class MixtureMemory:
             x[rows] += one.mean
         return x
 
+    @property
+    def has_dreams(self) -> bool:
+        """Whether inputs can be generated."""
+        return self.spec.invert is not None or self.pool.inputs is not None
+
     def decode(self, x: Doubles) -> NDArray[Any]:
         """Inputs of features: exact for tables, linear in the code for images."""
         if self.spec.invert is not None:

@@ -116,6 +116,8 @@ class Artifacts:
         """Write dreams of the long-term memory, if it has just consolidated everything."""
         if not isinstance(model, GenerativeClassifier) or model.awake_tasks():
             return
+        if not model.has_dreams():
+            return
         x, labels = model.sample(DREAMS, random_state=self._seed)
         judged, tasks = self._references.vote(x)
         each = [np.flatnonzero(tasks == task)[:SHOWN] for task in range(len(self._tests))]
@@ -127,11 +129,12 @@ class Artifacts:
     def write_final(self, model: ContinualClassifier) -> None:
         """Write reconstructions, latents and resilience of the model at the end of a run."""
         if isinstance(model, GenerativeClassifier):
-            first = np.arange(RECONSTRUCTED)
-            tests = self._tests.items()
-            rows = stack_tasks({name: part.take(first[: len(part)]) for name, part in tests})
-            x, seen = _to_bytes(rows.x), _to_bytes(model.reconstruct(rows.x))
-            self._writer.artifact("reconstructions", x=x, reconstructed=seen, task=rows.task)
+            if model.has_dreams():
+                first = np.arange(RECONSTRUCTED)
+                tests = self._tests.items()
+                rows = stack_tasks({name: part.take(first[: len(part)]) for name, part in tests})
+                x, seen = _to_bytes(rows.x), _to_bytes(model.reconstruct(rows.x))
+                self._writer.artifact("reconstructions", x=x, reconstructed=seen, task=rows.task)
             if model.has_latents():
                 rows = self._draw("latents", LATENTS, LATENTS)
                 z = model.latents(rows.x)[:, :LATENT_COLUMNS]
@@ -174,7 +177,7 @@ class Artifacts:
         # Rows lie task by task: evenly spaced ones show many tasks.
         few = np.linspace(0, len(rows.x) - 1, SHOWN).astype(int)
         x = rows.x[np.tile(few, 2)]
-        if isinstance(model, GenerativeClassifier):
+        if isinstance(model, GenerativeClassifier) and model.has_dreams():
             corrupted = self._add_noise(x, NOISE[-1])
             if _are_images(x):
                 corrupted[len(few) :] = occlude(x[len(few) :], OCCLUSION[-1])

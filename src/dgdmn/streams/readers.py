@@ -65,6 +65,8 @@ class Arrays(NamedTuple):
     """Numbers by which rows are ordered, where a column was named for that."""
     label: str | None = None
     """Name of the label column of a table."""
+    task_column: str | None = None
+    """Name of its task column."""
     files: tuple[str, ...] = ()
     """Names of the images of a folder, below it."""
 
@@ -89,15 +91,15 @@ def read_arrays(
     ignore: Collection[str] = (),
     text: Collection[str] = (),
     shape: tuple[int, ...] = (),
-    remembered: tuple[str, Collection[str]] = ("label", ()),
+    remembered: tuple[str, Collection[str], Collection[str]] = ("label", (), ()),
 ) -> Arrays:
     """Read samples, labels and tasks from a table, an .npz or .npy file or a folder of images.
 
     `label` and `task` name columns of a table or npz arrays; by default "label" and "task" where they
     exist. `order`, `ignore` and `text` name columns of a table: one to order rows by, those to leave out, and
     those that are sentences. A folder holds images, or a folder per class, or folders per task and class;
-    they are resized to `shape`, or to one size if they have several. `remembered` are a label column and columns
-    to leave out that a file need not have.
+    they are resized to `shape`, or to one size if they have several. `remembered` are a label column, columns
+    to leave out and columns of tasks that a file need not have.
     """
     path = Path(path)
     wanted = Wanted(label, task, order, ignore, text, *remembered)
@@ -120,8 +122,8 @@ def read_arrays(
         elif kind in tables:
             found = tables[kind](path, wanted)
             X = Columns.fit(found.table, text).encode(found.table)
-            table, y, tasks, by, column = found
-            arrays = Arrays(X, y, tasks, table.names, table, by, column)
+            table, y, tasks, by, label, task = found
+            arrays = Arrays(X, y, tasks, table.names, table, by, label, task_column=task)
         else:
             arrays = _read_numpy(path, label, task)
         check_arrays(arrays, str(path), DataError)

@@ -49,6 +49,7 @@ class Wanted(NamedTuple):
     text: Collection[str] = ()
     remembered_label: str = "label"
     remembered_ignore: Collection[str] = ()
+    remembered_tasks: Collection[str] = ()
 
 
 class TableFile(NamedTuple):
@@ -60,6 +61,7 @@ class TableFile(NamedTuple):
     order: NDArray[np.float64] | None
     label: str | None
     """Name of the label column."""
+    task_column: str | None
 
 
 def check_size(path: Path, size: int) -> None:
@@ -90,7 +92,8 @@ def _find_columns(path: Path, names: Sequence[str], wanted: Wanted) -> _Places:
     if label is not None and names[label] != "label" and "label" in {*names} - unused:
         both = f"two label columns, {names[label]!r} and 'label'"
         raise DataError(f"{path} has {both}: leave one out (ignore), or rename it")
-    task = _find(path, names, wanted.task, "task")
+    usual = next((name for name in wanted.remembered_tasks if name in names), "task")
+    task = _find(path, names, wanted.task, usual)
     order = _find(path, names, wanted.order, "")
     taken = {label, task, order}
     features = [i for i, name in enumerate(names) if i not in taken and name not in ignored]
@@ -168,7 +171,8 @@ def _finish(
     width = Columns.fit(table, text).width
     check_size(path, 8 * width * len(table))
     y, task = (None if i is None else found[i] for i in (places.label, places.task))
-    return TableFile(table, y, task, order, None if y is None else names[places.label or 0])
+    label, by = (None if i is None else names[i] for i in (places.label, places.task))
+    return TableFile(table, y, task, order, label, by)
 
 
 def _to_order(path: Path, name: str, values: NDArray[Any], first: int) -> NDArray[np.float64]:
