@@ -8,7 +8,7 @@ import pytest
 from dgdmn import DGDMN, DGR, load
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.generative import merge
-from dgdmn.core.errors import DgdmnError, UsageError
+from dgdmn.core.errors import UsageError
 from dgdmn.core.table import CATEGORY_COLUMNS, Table
 
 pandas = pytest.importorskip("pandas")
@@ -243,28 +243,3 @@ def test_sampling_and_unknown_work_with_tables():
     assert dreams.shape == (5, 3 + CATEGORY_COLUMNS)
     assert model.unknown(frame.head(5)).shape == (5,)
     assert model.reconstruct(frame.head(5)).shape == (5, 3 + CATEGORY_COLUMNS)
-
-
-def test_old_memories_with_feature_names_are_loaded(tmp_path, monkeypatch):
-    from dgdmn.algorithms import persistence
-
-    X, y = gaussians(100, 0)
-    model = DGDMN().fit(pandas.DataFrame(X, columns=list("abcdefgh")), y)
-    described = persistence.describe
-
-    def describe_as_before(model):
-        about, state = described(model)
-        del about["columns"]
-        return about | {"feature_names": list("abcdefgh")}, state
-
-    monkeypatch.setattr(persistence, "describe", describe_as_before)
-    model.save(tmp_path / "m")
-    assert load(tmp_path / "m").columns_ == model.columns_
-    monkeypatch.setattr(
-        persistence,
-        "describe",
-        lambda model: (described(model)[0] | {"columns": {"a": "text"}}, described(model)[1]),
-    )
-    model.save(tmp_path / "m")
-    with pytest.raises(DgdmnError, match="the columns make 256 numbers, the inputs have 8"):
-        load(tmp_path / "m")

@@ -329,7 +329,7 @@ def test_expected_shrinkage_is_a_multiple_of_the_oracle_approximation(n):
     memory = memory_of(10, [("a", x, np.zeros(n, int))], shrinkage=0, own_covariance=-1)
     amount = CAUTION * oas((x - x.mean(axis=0)) / x.std(axis=0), assume_centered=True)[1]
     nearest = min(SHRINKAGES, key=lambda one: abs(math.log(one) - math.log(amount)))
-    assert memory._choose(memory.components) == (nearest, 1.0 if n < 10 else 0.25)
+    assert memory._choose(memory.components) == (nearest, 1.0 if n < 10 else 0.35)
 
 
 @pytest.mark.parametrize("options", [{"shrinkage": 0.05}, {"own_covariance": 0.7}])

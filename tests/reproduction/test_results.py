@@ -100,7 +100,7 @@ def run_directory(tmp_path):
         writer.row("accuracy", task, [0.9, 0.0 if step == 1 else 0.8])
     images = np.zeros((2, 4, 4), np.uint8)
     labels, judged = [0, 1, 1, 1], [0, 1, 1, 0]
-    writer.artifact("dreams-2", x=images, task=[0, 1], labels=labels, judged=judged)
+    writer.artifact("dreams-2", x=images, y=[0, 1], labels=labels, judged=judged)
     writer.artifact("resilience", noise=[0.3], noise_accuracy=[0.4], noise_accuracy_unclipped=[0.6])
     writer.summary({"seconds": 1.0})
     return tmp_path / "runs" / spec.name

@@ -140,7 +140,7 @@ def restore_model(
     model: ContinualClassifier = kind(**{**parameters, **local})
     fitted = _restore_fitted(about, state, model)
     model.n_features_in_ = fitted.shape[0]
-    if columns := typed(about, "columns", dict):
+    if columns := about["columns"]:
         model.columns_ = Columns.restore(columns, fitted.shape[0] if len(fitted.shape) == 1 else 0)
         model.n_features_in_ = len(model.columns_.names)
         model.feature_names_in_ = np.array(model.columns_.names, dtype=object)

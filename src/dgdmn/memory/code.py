@@ -15,7 +15,7 @@ from dgdmn.memory.unknown import SKETCH_BYTES
 
 SHRINKAGES = (0.001, 0.01, 0.1, 0.3)
 """λ: weight of the diagonal in the pooled covariance; held-out rows choose."""
-OWN_WEIGHTS = (0.0, 0.25, 0.5, 1.0)
+OWN_WEIGHTS = (0.0, 0.35, 0.5, 1.0)
 """g: weight of a component's own covariance; held-out rows choose."""
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
 REFERENCE = (0.001, 0.5)

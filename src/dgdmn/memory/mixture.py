@@ -497,7 +497,7 @@ class MixtureMemory:
     def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
         """λ and g. A covariance of fewer rows than numbers is mostly the pooled one, so it may count in full."""
         few = sum(one.n for one in components) < self.spec.q * len(components)
-        return self.pool.choose(self.config, 1.0 if few else 0.25)
+        return self.pool.choose(self.config, 1.0 if few else 0.35)
 
     def grow(self, n_classes: int) -> None:
         self.n_classes = n_classes
