@@ -202,7 +202,8 @@ class Columns:
             raise UsageError(f"{source} lacks {_count(missing)} {listed}; it has {have}")
         if extra:
             listed, known = join_names(map(repr, extra)), join_names(self.names)
-            advice = f"leave it out (ignore); the memory knows {known}"
+            them = "it" if len(extra) == 1 else "them"
+            advice = f"leave {them} out (ignore); the memory knows {known}"
             raise UsageError(f"{source} has the unknown {_count(extra)} {listed}; {advice}")
 
     def encode(self, table: Table) -> Doubles:
