@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.generative import GenerativeClassifier
+from dgdmn.features import FrontEnd
 from dgdmn.records import RunWriter
 from dgdmn.streams import Rows
 from dgdmn.streams.base import seeded_rng
@@ -161,9 +162,13 @@ class Artifacts:
         predict = model.predict_unclipped
         arrays: dict[str, Any] = {
             "noise": np.array(NOISE),
-            "noise_accuracy": _accuracies(predict, (np.clip(x, 0, 1) for x in noisy), rows),
             "noise_accuracy_unclipped": _accuracies(predict, noisy, rows),
         }
+        if not isinstance(
+            model.fitted_.inputs, FrontEnd
+        ):  # the paper's networks see clipped values
+            clipped = (np.clip(x, 0, 1) for x in noisy)
+            arrays["noise_accuracy"] = _accuracies(predict, clipped, rows)
         if _are_images(rows.x):
             # Several factors give the same square, which is tested once.
             squares = [
