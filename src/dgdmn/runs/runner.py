@@ -195,7 +195,12 @@ class _Run:
         kind = algorithm(name)
         here: dict[str, Any] = {"device": self.spec.device, "threads": self.threads}
         here["callback"] = self._handle
-        here = {name: value for name, value in here.items() if name in kind._get_param_names()}
+        known = set(kind._get_param_names())
+        here = {name: value for name, value in here.items() if name in known}
+        for wrong in sorted(self.spec.arguments.keys() - (known - {"preset", "random_state"})):
+            raise UsageError(
+                f"{name} has no argument {wrong!r}; config.json of the run was changed"
+            )
         saved = self.progress.restore_model(algorithm=kind, **here, **self.own)
         arguments = {**here, **self.spec.arguments, **self.own}
         self.model = saved or kind(options, random_state=self.spec.seed, **arguments)
