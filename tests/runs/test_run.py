@@ -502,10 +502,9 @@ def test_accuracy_is_recorded_over_tasks_and_over_rows(tmp_path):
     assert record.summary["evaluate_cpu_seconds"] > 0
 
 
-@pytest.mark.parametrize("wrong", ["kind", "preset", "random_state"])
-def test_an_argument_that_the_class_does_not_have_is_one_sentence(wrong, tmp_path):
-    with pytest.raises(UsageError, match=f"dgdmn has no argument '{wrong}'; config.json"):
-        execute(replace(spec(), arguments={wrong: 3}), tmp_path)
+def test_an_argument_that_the_class_does_not_have_is_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match="dgdmn has no argument 'kind'; config.json"):
+        execute(replace(spec(), arguments={"kind": 3}), tmp_path)
 
 
 def test_an_argument_of_the_class_reaches_the_estimator_and_survives_a_stop(tmp_path, monkeypatch):

@@ -197,7 +197,7 @@ class _Run:
         here["callback"] = self._handle
         known = set(kind._get_param_names())
         here = {name: value for name, value in here.items() if name in known}
-        for wrong in sorted(self.spec.arguments.keys() - (known - {"preset", "random_state"})):
+        for wrong in sorted(self.spec.arguments.keys() - known):
             raise UsageError(
                 f"{name} has no argument {wrong!r}; config.json of the run was changed"
             )
