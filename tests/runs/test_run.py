@@ -503,7 +503,7 @@ def test_accuracy_is_recorded_over_tasks_and_over_rows(tmp_path):
 
 
 def test_an_argument_that_the_class_does_not_have_is_one_sentence(tmp_path):
-    with pytest.raises(UsageError, match="dgdmn has no argument 'kind'; config.json"):
+    with pytest.raises(UsageError, match="dgdmn has no argument 'kind'"):
         execute(replace(spec(), arguments={"kind": 3}), tmp_path)
 
 
