@@ -38,9 +38,9 @@ class Answers(NamedTuple):
     """The task that answered; empty where the memory does not keep tasks apart."""
     memories: list[str]
     unknown: NDArray[np.bool_] | None
-    """Whether a row is like nothing learned; None where that cannot be told."""
+    """Whether a row is unlike everything learned; None if the memory cannot say."""
     why: str
-    """Why that cannot be told."""
+    """The reason if the memory cannot say which rows are unknown, else empty."""
 
 
 def predict(args: Namespace) -> None:
