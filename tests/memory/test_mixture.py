@@ -19,9 +19,10 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import fit_blocks
 from dgdmn.memory.code import REFERENCE, SETTINGS, SHRINKAGES, MixtureSpec, make_code
-from dgdmn.memory.components import CAUTION, TRUST, CrossMoment, Pool, score_parts
+from dgdmn.memory.components import CrossMoment
 from dgdmn.memory.gaussian import gram, pack, unpack
 from dgdmn.memory.mixture import MixtureMemory
+from dgdmn.memory.pool import CAUTION, TRUST, Pool, score_parts
 from dgdmn.memory.task_log import TaskInfo
 
 CTX = Context(SeedStream(0))

@@ -22,10 +22,10 @@ from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.features import FrontEnd
 from dgdmn.features.images import FILTER_SIZE, SECOND_SIZE, ImageFeatures
 from dgdmn.features.tables import MAX_COLUMNS, PlainFeatures, TableFeatures
-from dgdmn.memory.components import own_factor
 from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
 from dgdmn.memory.latent_prior import LatentPrior
 from dgdmn.memory.mixture import MixtureMemory
+from dgdmn.memory.pool import own_factor
 from dgdmn.networks.classifier import Classifier
 from dgdmn.networks.vae import VAE
 

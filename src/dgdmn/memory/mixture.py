@@ -30,26 +30,25 @@ from dgdmn.memory.code import (
     encode,
     settings_for,
 )
-from dgdmn.memory.components import (
-    CHUNK,
-    DREAM_DEVIATION,
-    HELD_OUT,
-    LARGEST,
-    MAX_TESTED,
-    TEST_EVERY,
-    Component,
-    CrossMoment,
-    Frozen,
-    Pool,
-    class_scores,
-    own_factor,
-    score_parts,
-)
+from dgdmn.memory.components import LARGEST, Component, CrossMoment
 from dgdmn.memory.gaussian import NOTHING, Doubles, Moments, as_count, center_rows, gram, softmax
+from dgdmn.memory.pool import Frozen, Pool, class_scores, own_factor, score_parts
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.memory.unknown import relative_scores, sketch, usual_share
 from dgdmn.storage import State, typed, whole
+
+HELD_OUT = 8
+"""One row in this many is tested before it is learned."""
+TEST_EVERY = 200
+"""Rows learned between two tests: a test needs all components factorized for each λ."""
+MAX_TESTED = 400
+"""Rows of one test."""
+CHUNK = 1_000
+"""Rows scored at a time."""
+DREAM_DEVIATION = 0.7
+"""Deviations of dreams that are decoded. A linear decoder blurs unusual samples: with 1.0, five nearest test rows
+agree with the label of 79 % of the dreams of Digits, with 0.8 of 86 %, with 0.6 of 93 %."""
 
 
 class MixtureMemory:
