@@ -148,7 +148,7 @@ class _Run:
 
     def _open(self, directory: Path, record: RunRecord | None) -> None:
         config = self._config()
-        self.checkpoints.tidy()
+        self.checkpoints.remove_leftovers()
         self.progress = (self.checkpoints.latest() if record is not None else None) or Progress()
         self.step, counters = self.progress.steps, self.progress.counters
         known = {name: counters[name] for name in asdict(Counters()) if name in counters}
