@@ -208,7 +208,7 @@ def evaluate(model: ContinualClassifier, step: int, task: str, tests: "PreparedT
         ltm = {name: tests.score(name, model.predict_long_term) for name in names}
         awake = model.awake_tasks()
         # With task names, the long-term memory answers for every task that is not awake.
-        if not awake or (model.uses_task_names and not tests.common):
+        if not tests.common and (model.uses_task_names or not awake):
             asked = [name for name in names if name in awake]
     whole = dict(ltm)
     for name in asked:
