@@ -156,6 +156,6 @@ def latents(request: Request) -> Drawing:
 def dreams(request: Request) -> Drawing:
     """Dreams of the LTM after its sleeps, a row per task."""
     for run in {run.together: run for run in reversed(request.select(lambda _: True))}.values():
-        labels, blocks = dream_blocks(run, read_dreams(run)[0], most_sleeps=6)
+        labels, blocks = dream_blocks(run, read_dreams(run)[0], max_sleeps=6)
         if blocks:
             yield ("-jointly" if run.together else "-in-sequence"), image_grid(blocks, labels)

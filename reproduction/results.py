@@ -173,14 +173,14 @@ def _recognized(run: Run) -> dict[str, Any] | None:
     right, unknown = list[bool](), list[bool]()
     for event in run.timeline.recognized:
         step = int(event["step"])
-        met = [run.tasks[column] for column in run.columns[:step]]
+        seen = [run.tasks[column] for column in run.columns[:step]]
         slept = max((one for one in run.timeline.sleeps if one <= step), default=0)
         task_memories = [name for name in event["memories"] if name != "long-term memory"]
-        awake = dict(zip(dict.fromkeys(met[slept:]), task_memories, strict=False))
+        awake = dict(zip(dict.fromkeys(seen[slept:]), task_memories, strict=False))
         answered, known = event["answered_by"], event["known"]
-        expected = {task: awake.get(task, "long-term memory") for task in met}
+        expected = {task: awake.get(task, "long-term memory") for task in seen}
         right += [answered[task] == memory for task, memory in expected.items()]
-        unknown += [share < 0.5 for task, share in known.items() if task not in met]
+        unknown += [share < 0.5 for task, share in known.items() if task not in seen]
     fields = ("kind", "step", "memories", "losses", "answered_by", "known")
     return {
         "met": len(right),

@@ -345,12 +345,12 @@ def _scan_events(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
                 torn = number
 
 
-def _keep_events(path: Path, most: int | None) -> tuple[int, int, float]:
+def _keep_events(path: Path, limit: int | None) -> tuple[int, int, float]:
     """The number of events to keep, their bytes, and the time of the last one recorded."""
     number, size, seconds = 0, 0, 0.0
     for line, event in _scan_events(path):
         seconds = event.get("seconds", seconds)
-        if (most is None or number < most) and line.endswith(b"\n"):
+        if (limit is None or number < limit) and line.endswith(b"\n"):
             number, size = number + 1, size + len(line)
     if not isinstance(seconds, int | float) or not 0 <= seconds < MAX_SECONDS:
         wrong = f"seconds is {seconds!r} in its last line"
@@ -416,9 +416,9 @@ def _parse_row(number: int, cells: Sequence[str], tasks: tuple[str, ...]) -> _Ro
     return row
 
 
-def _check_row(row: _Row, tasks: tuple[str, ...], most: float = math.inf) -> None:
-    if not 1 <= row.step <= most:
-        raise UsageError(f"step is {row.step}; it must be 1 to {most}")
+def _check_row(row: _Row, tasks: tuple[str, ...], last: float = math.inf) -> None:
+    if not 1 <= row.step <= last:
+        raise UsageError(f"step is {row.step}; it must be 1 to {last}")
     if row.after not in tasks:
         raise UsageError(
             f"after is {row.after!r}; it must be a task of this run: {join_names(tasks)}"

@@ -1,4 +1,4 @@
-"""A plan must be the run: the same trainings of the same networks over as many samples."""
+"""A plan must be the run: as many samples, steps and bytes in each stage."""
 
 import time
 from dataclasses import fields, replace
@@ -6,14 +6,13 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from dgdmn import NN
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.generative import GenerativeClassifier
-from dgdmn.config import Config, resolve
+from dgdmn.config import Config
 from dgdmn.config.registry import ALGORITHMS
 from dgdmn.core.errors import UsageError
-from dgdmn.core.events import EpochDone
-from dgdmn.runs.plan import plan_next, plan_stream, planned_work, training_work
+from dgdmn.core.events import EpochDone, SleepStarted
+from dgdmn.runs.plan import plan_next, plan_stream, planned_steps
 
 TINY = Config(
     n_stm=2,
@@ -42,19 +41,28 @@ def labels():
     return [*ab, ("a", np.full(12, 0)), ("d", np.full(17, 4))]
 
 
-def trainings(*arguments):
-    """The last epoch of every training of a plan."""
-    return [epoch for stage in plan_stream(*arguments) for epoch in stage.trainings]
+def run_stages(model, tasks):
+    """Learn and sleep; the kind, samples and steps of each stage, from the events of the run."""
+    stages = []
+
+    def note(event):
+        if isinstance(event, SleepStarted):
+            stages.append(["sleep", 0, 0])
+        elif isinstance(event, EpochDone):
+            stages[-1][1] = max(stages[-1][1], event.samples)
+            stages[-1][2] += -(-event.samples // 16)
+
+    model.callback, rng = note, np.random.default_rng(0)
+    for task, y in tasks:
+        stages.append(["learn", 0, 0])
+        model.partial_fit(rng.random((len(y), 5)), y, task=task)
+    if isinstance(model, GenerativeClassifier):
+        model.sleep()
+    return stages
 
 
-def described(event):
-    return event.network, event.memory, event.epoch, event.epochs, event.samples
-
-
-def last_epochs(events):
-    """The last epoch of every training of a run."""
-    epochs = [event for event in events if isinstance(event, EpochDone)]
-    return [described(event) for event in epochs if event.epoch == event.epochs]
+def described(stages):
+    return [[stage.kind, stage.samples, stage.steps] for stage in stages]
 
 
 @pytest.mark.parametrize(
@@ -69,44 +77,31 @@ def last_epochs(events):
     ],
 )
 @pytest.mark.parametrize("name", PLANNED)
-def test_planned_epochs_are_those_of_the_run(name, changes):
-    options = replace(TINY, **changes)
-    events = []
-    model = algorithm(name)(options, random_state=0, callback=events.append)
-    rng = np.random.default_rng(0)
-    for task, y in labels():
-        model.partial_fit(rng.random((len(y), 5)), y, classes=range(5), task=task)
-    if isinstance(model, GenerativeClassifier):
-        model.sleep()
-    run = last_epochs(events)
+def test_planned_stages_are_those_of_the_run(name, changes):
+    options = replace(TINY, **{"n_classes": 5, **changes})
+    model = algorithm(name)(options, random_state=0)
+    run = run_stages(model, labels())
     stages = plan_stream(name, options, labels(), (5,))
-    assert [described(epoch) for stage in stages for epoch in stage.trainings] == run
-    assert len(run) >= 5
-    assert stages[-1].bytes == model.memory_bytes() or stages[-1].kind == "sleep"
-    steps = sum(epoch.epochs * -(-epoch.samples // 16) for epoch in stages[0].trainings)
-    assert stages[0].steps == steps
-    work = sum(stage.work for stage in stages)
-    assert planned_work(name, options, labels(), (5,)) == pytest.approx(work)
+    # Classes or tasks that share exemplars evenly leave some of them unused.
+    close = 0.1 if ALGORITHMS[name].exemplars else 0
+    for planned, done in zip(described(stages), run, strict=True):
+        assert planned[0] == done[0]
+        assert planned[1:] == pytest.approx(done[1:], rel=close)
+    assert stages[-1].bytes == pytest.approx(model.memory_bytes(), rel=close or 0.02)
+    assert planned_steps(name, options, labels(), (5,)) == sum(steps for *_, steps in run)
 
 
 @pytest.mark.parametrize("options", [{}, {"code_buffer": True, "prior_components": 3}])
 @pytest.mark.parametrize("name", PLANNED)
 def test_the_next_stages_of_a_model_are_what_it_does(name, options):
-    events, rng = [], np.random.default_rng(0)
-    model = algorithm(name)(
-        replace(TINY, n_stm=3, **options), random_state=0, callback=events.append
-    )
+    model = algorithm(name)(replace(TINY, n_stm=3, **options), random_state=0)
+    rng = np.random.default_rng(0)
     for task, y in labels():
         model.partial_fit(rng.random((len(y), 5)), y, task=task)
     stages = plan_next(model, [25, 40])
     assert all(stage.bytes > 0 for stage in stages)
-    events.clear()
-    for number, size in ((7, 25), (8, 40)):
-        model.partial_fit(rng.random((size, 5)), np.full(size, number), task=str(number))
-    if isinstance(model, GenerativeClassifier):
-        model.sleep()
-    run = last_epochs(events)
-    assert [described(epoch) for stage in stages for epoch in stage.trainings] == run
+    new = [("7", np.full(25, 7)), ("8", np.full(40, 8))]
+    assert described(stages) == run_stages(model, new)
 
 
 @pytest.mark.parametrize("name", PLANNED)
@@ -120,11 +115,11 @@ def test_a_plan_takes_no_time_whatever_the_numbers(name):
         model.partial_fit(np.random.default_rng(0).random((len(y), 5)), y, task=task)
     began = time.monotonic()
     model.fitted_.config = replace(TINY, n_classes=9, **huge)
-    (first, *_) = plan_next(model, [20])
-    assert first.steps >= huge["learner_epochs"]
-    for sizes in ([10**12], [1] * 10_000):
-        with pytest.raises(UsageError, match="can be planned"):
-            plan_next(model, sizes)
+    for rows in (20, 10**12):
+        (first, *_) = plan_next(model, [rows])
+        assert first.steps >= huge["learner_epochs"]
+    with pytest.raises(UsageError, match="can be planned"):
+        plan_next(model, [1] * 10_000)
     assert time.monotonic() - began < 1
 
 
@@ -146,7 +141,7 @@ def test_what_reads_each_row_once_has_no_plan(name):
     message = f"^{title} reads each row once; there are no epochs to plan$"
     with pytest.raises(UsageError, match=message):
         plan_stream(name, options, labels(), (5,))
-    assert planned_work(name, options, labels(), (5,)) is None
+    assert planned_steps(name, options, labels(), (5,)) is None
     model = algorithm(name)(options, random_state=0)
     model.partial_fit(np.random.default_rng(0).random((20, 5)), np.arange(20) % 2, task="a")
     with pytest.raises(UsageError, match=message):
@@ -156,70 +151,26 @@ def test_what_reads_each_row_once_has_no_plan(name):
 @pytest.mark.parametrize("name", [n for n, info in ALGORITHMS.items() if info.generative])
 def test_a_mixture_memory_is_planned_without_epochs(name):
     options = replace(TINY, generator="mixture")
-    assert planned_work(name, options, labels(), (5,)) is None
+    assert planned_steps(name, options, labels(), (5,)) is None
     stages = plan_stream(name, options, labels(), (5,))
     assert sum(stage.samples for stage in stages) == sum(len(y) for _, y in labels())
     assert all(0 < stage.bytes <= options.memory_budget for stage in stages)
 
 
-class Thinker(NN):
-    """An algorithm of another package that refuses counting networks."""
-
-    def partial_fit(self, X, y, classes=None, *, task=None):
-        assert X.shape[1:] == (5,)
-        return super().partial_fit(X, y, classes, task=task)
-
-
-def test_an_algorithm_of_another_package_may_have_no_plan():
-    assert planned_work(f"{__name__}:Thinker", TINY, labels(), (5,)) is None
+def test_an_algorithm_of_another_package_has_no_plan():
+    assert planned_steps("package.module:Thinker", TINY, labels(), (5,)) is None
 
 
 def test_without_task_names_the_plan_assumes_that_tasks_are_recognized():
     tasks = [(str(number), np.full(20, number)) for number in range(4)]
-    assert trainings("dgdmn-recog", TINY, tasks, (5,)) == trainings("dgdmn", TINY, tasks, (5,))
-
-
-def test_cost_counts_multiplications():
-    stm = EpochDone("generator", 1, 1, 10, 0.0, "stm")
-    ltm = EpochDone("learner", 1, 1, 10, 0.0, "ltm")
-    sizes = replace(TINY, sttm_generator_layers=(7, 6), sttm_latent_dim=3, learner_layers=(8, 4))
-    assert training_work(stm, sizes, (5,)) == 2 * 10 * (5 * 7 + 7 * 6 + 6 * 3)
-    assert training_work(ltm, sizes, (5, 2)) == 10 * (10 * 8 + 8 * 4)
-    convolutional = replace(sizes, learner_convolutions=(3,))
-    assert training_work(ltm, convolutional, (8, 8)) == 10 * (8 * 8 * 9 * 3 + 4 * 4 * 3 * 8 + 8 * 4)
+    plans = [plan_stream(name, TINY, tasks, (5,)) for name in ("dgdmn-recog", "dgdmn")]
+    assert described(plans[0]) == described(plans[1])
 
 
 def test_a_sleep_with_a_floor_trains_on_what_the_paper_says():
     """TDigits, scaled by 1/1000: sleep eight has 30 new samples and 210 old ones for a memory of 120."""
     options = replace(TINY, n_stm=5, n_max=120, kappa=0.05)
     tasks = [(str(number), np.full(6, number)) for number in range(40)]
-    sleeps = [
-        event.samples
-        for event in trainings("dgdmn", options, tasks, (5,))
-        if (event.network, event.memory) == ("learner", "ltm")
-    ]
+    stages = plan_stream("dgdmn", options, tasks, (5,))
+    sleeps = [stage.samples for stage in stages if stage.kind == "sleep"]
     assert sleeps == [30, 60, 90, 120, 120, 120, 120, 120]
-
-
-@pytest.mark.parametrize(
-    ("stream", "tasks", "rows", "share"),
-    [
-        ("digits", 10, 6_000, 0.85),
-        ("split-digits", 5, 12_000, 0.85),
-        ("permnist", 6, 30_000, 0.95),
-        ("tdigits", 40, 6_000, 1.0),
-        ("shapes", 6, 4_500, 1.02),
-        ("hindi", 8, 1_700, 1.45),
-        ("embedded", 10, 144, 1.0),
-    ],
-)
-def test_deep_needs_no_more_work_than_the_paper(stream, tasks, rows, share):
-    """But on Hindi, whose dense products run faster than the paper's convolutions. Seconds: REPRODUCIBILITY.md."""
-    shape = (32, 32) if stream == "hindi" else (28, 28)
-
-    def products(name):
-        options = resolve(name, stream)
-        labels = [(str(n), np.full(rows, n)) for n in range(tasks)]
-        return planned_work("dgdmn", options, labels, shape)
-
-    assert products("deep") <= share * products("paper")

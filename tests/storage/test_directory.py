@@ -215,7 +215,7 @@ def test_a_link_is_refused_unread(memory, tmp_path):
     file = _array_file(memory)
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DgdmnError, match="contains no links"):
+    with pytest.raises(DgdmnError, match="not a regular file"):
         storage.read(memory)
 
 
@@ -359,7 +359,7 @@ def test_a_link_in_place_of_an_array_file_is_replaced_and_not_followed(memory, o
         (outside / "copy").write_bytes(content)  # even if it has the right content
         file.unlink()
         file.symlink_to(outside / "copy")
-        assert "contains no links" in refused(storage.read, memory)
+        assert "not a regular file" in refused(storage.read, memory)
         storage.write(memory, {}, STATE)
         assert not file.is_symlink()
         (outside / "copy").unlink()
@@ -370,7 +370,7 @@ def test_a_linked_manifest_is_neither_read_nor_written(memory, outside):
     (memory / "manifest.json").unlink()
     (memory / "manifest.json").symlink_to(outside / "memory" / "manifest.json")
     assert not storage.holds_memory(memory)
-    assert "contains no links" in refused(storage.read, memory)
+    assert "not a regular file" in refused(storage.read, memory)
     assert "holds 'manifest.json' and no memory" in refused(storage.write, memory, {}, STATE)
 
 

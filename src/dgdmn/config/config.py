@@ -189,35 +189,26 @@ def _plain(value: Any, kind: Any) -> Any:
 
 def _check_kind(name: str, value: Any, kind: Any) -> None:
     if kind is bool:
-        if not isinstance(value, bool):
-            raise UsageError(f"{name} is {shorten(repr(value))}; it must be True or False")
+        right, allowed = isinstance(value, bool), "True or False"
     elif kind is int:
-        if not isinstance(value, Integral) or isinstance(value, bool):
-            raise UsageError(f"{name} is {shorten(repr(value))}; it must be a whole number")
+        right, allowed = _is_whole(value), "a whole number"
     elif kind is float:
         number = isinstance(value, Real) and not isinstance(value, bool)
-        if not (number and abs(value) <= sys.float_info.max):
-            raise UsageError(f"{name} is {shorten(repr(value))}; it must be a finite number")
+        right, allowed = number and abs(value) <= sys.float_info.max, "a finite number"
     elif get_origin(kind) is Literal:
-        allowed = get_args(kind)
-        if value not in allowed:
-            raise UsageError(
-                f"{name} is {shorten(repr(value))}; it must be one of {', '.join(map(str, allowed))}"
-            )
-    elif (
-        not isinstance(value, tuple)
-        or len(value) > MAX_LAYERS
-        or not all(
-            isinstance(units, Integral)
-            and not isinstance(units, bool)
-            and 1 <= int(units) <= MAX_UNITS
-            for units in value
-        )
-    ):
-        raise UsageError(
-            f"{name} is {shorten(repr(value))}; it must be a tuple of layer sizes, each at least 1 and at most "
-            f"{MAX_UNITS:,}, and of at most {MAX_LAYERS:,} layers"
-        )
+        choices = get_args(kind)
+        right, allowed = value in choices, f"one of {', '.join(map(str, choices))}"
+    else:
+        right = isinstance(value, tuple) and len(value) <= MAX_LAYERS
+        right = right and all(_is_whole(units) and 1 <= units <= MAX_UNITS for units in value)
+        allowed = f"a tuple of layer sizes, each at least 1 and at most {MAX_UNITS:,}, "
+        allowed += f"and of at most {MAX_LAYERS:,} layers"
+    if not right:
+        raise UsageError(f"{name} is {shorten(repr(value))}; it must be {allowed}")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _check_range(name: str, value: float, low: float, high: float, symbol: str) -> None:

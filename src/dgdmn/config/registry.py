@@ -48,6 +48,8 @@ class AlgorithmInfo:
     """Has a short-term memory, so the options of one matter."""
     exemplars: bool = False
     """Keeps a bounded number of training rows."""
+    replays: str = ""
+    """What a network without a generator trains on besides new rows: "noise", "exemplars" or all "rows"."""
     closed_form: bool = False
     """Is made of exact sums: it has a front end and no networks."""
     saved: bool = True

@@ -104,24 +104,33 @@ def remove_directory(directory: Path) -> None:
 
 
 @contextmanager
-def _open_regular(path: Path, flags: int) -> Iterator[BinaryIO]:
-    """Open a regular file without waiting for a pipe. To write, no link is followed."""
-    writes = flags != os.O_RDONLY
-    for name in ("O_NONBLOCK", "O_BINARY", *(["O_NOFOLLOW"] if writes else [])):
+def _open_regular(path: Path, flags: int, *, follow_link: bool = False) -> Iterator[BinaryIO]:
+    """Open a regular file without waiting for a pipe."""
+    writes, refused = (
+        flags != os.O_RDONLY,
+        DgdmnError(f"{path} is not a regular file; replace it by a copy"),
+    )
+    for name in ("O_NONBLOCK", "O_BINARY", *([] if follow_link else ["O_NOFOLLOW"])):
         flags |= getattr(os, name, 0)  # each system has some of them
-    with os.fdopen(os.open(path, flags, 0o666), "wb" if writes else "rb") as file:
-        found = os.fstat(file.fileno())
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENXIO}:  # a link, a socket
+            raise refused from error
+        raise
+    with os.fdopen(descriptor, "wb" if writes else "rb") as file:
+        found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise DgdmnError(f"{path} is not a regular file; remove it")
+            raise refused
         if writes and found.st_nlink > 1:  # the other name may be outside the directory
             raise DgdmnError(f"{path} has a second name (a hard link); replace it by a copy")
         yield file
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[BinaryIO]:
+def open_regular(path: Path, *, follow_link: bool = True) -> Iterator[BinaryIO]:
     """Open a regular file for reading; anything else, such as a pipe, is refused without waiting."""
-    with os_errors("read", path), _open_regular(path, os.O_RDONLY) as file:
+    with os_errors("read", path), _open_regular(path, os.O_RDONLY, follow_link=follow_link) as file:
         yield file
 
 

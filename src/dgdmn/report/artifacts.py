@@ -65,8 +65,8 @@ def read_dreams(run: Run) -> tuple[list[Dreams], list[str]]:
         nonlocal left
         left -= sum(array.nbytes for array in arrays.values())
         if left < 0:
-            most = f"the dreams of a run may have {MAX_DREAM_BYTES:,} bytes"
-            raise DgdmnError(f"{most} in total; these and later ones are not shown")
+            problem = f"the dreams of a run may have {MAX_DREAM_BYTES:,} bytes"
+            raise DgdmnError(f"{problem} in total; these and later ones are not shown")
         x, y, labels, judged = _images(arrays["x"]), *(arrays[k] for k in ("y", "labels", "judged"))
         if y.ndim != 1 or (len(x) and len(y) != len(x)):
             raise ValueError("images and labels differ in number")
@@ -116,9 +116,9 @@ def read_resilience(run: Run) -> Read[Resilience]:
     return _read(run, "resilience", parse)
 
 
-def choose_evenly(n: int, most: int) -> list[int]:
-    """At most `most` of the numbers below n, evenly spaced, with the first and the last."""
-    return sorted({int(i) for i in np.linspace(0, n - 1, min(n, most)).round()})
+def choose_evenly(n: int, limit: int) -> list[int]:
+    """At most `limit` of the numbers below n, evenly spaced, with the first and the last."""
+    return sorted({int(i) for i in np.linspace(0, n - 1, min(n, limit)).round()})
 
 
 def dream_quality(run: Run, dreams: Sequence[Dreams]) -> dict[int, tuple[float, float]]:

@@ -56,7 +56,7 @@ def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
         yield "tsne", scatter_chart(maps)
     for index, group in enumerate(stream.groups, start=1):
         dreams, _ = read_dreams(group.first)
-        labels, blocks = memory.dream_blocks(group.first, dreams, most_sleeps=6)
+        labels, blocks = memory.dream_blocks(group.first, dreams, max_sleeps=6)
         if blocks:
             yield f"dreams-{index}-{file_name(group.algorithm)}", image_grid(blocks, labels)
 

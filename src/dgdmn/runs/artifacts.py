@@ -51,10 +51,10 @@ def stack_tasks(parts: Mapping[str, Rows]) -> LabeledRows:
 
 
 def draw_balanced(
-    tests: Mapping[str, Rows], each: int, most: int, rng: np.random.Generator
+    tests: Mapping[str, Rows], each: int, limit: int, rng: np.random.Generator
 ) -> LabeledRows:
-    """At most `each` rows of each class of each task, and at most `most` in total."""
-    each = min(each, most // sum(len(np.unique(rows.y)) for rows in tests.values()))
+    """At most `each` rows of each class of each task, and at most `limit` in total."""
+    each = min(each, limit // sum(len(np.unique(rows.y)) for rows in tests.values()))
 
     def draw(rows: Rows) -> Rows:
         classes = [np.flatnonzero(rows.y == y) for y in np.unique(rows.y)]
@@ -194,8 +194,8 @@ class Artifacts:
         """Noise from the same draw for each sd: a curve shows the effect of sd alone."""
         return add_noise(x, sd, seeded_rng(self._seed, "noise"))
 
-    def _draw(self, use: str, each: int, most: int) -> LabeledRows:
-        return draw_balanced(self._tests, each, most, seeded_rng(self._seed, use))
+    def _draw(self, use: str, each: int, limit: int) -> LabeledRows:
+        return draw_balanced(self._tests, each, limit, seeded_rng(self._seed, use))
 
 
 def _accuracies(

@@ -75,7 +75,7 @@ class Checkpoints:
         self._pending: list[list[Tensor]] = []  # states that trainings have still to get
         self._epoch = 0
 
-    def tidy(self) -> None:
+    def remove_leftovers(self) -> None:
         """Refuse a linked directory; remove what a killed process left. Call it under the run's lock."""
         if self._directory.is_symlink() or self._directory.exists():
             files.make_directory(self._directory)

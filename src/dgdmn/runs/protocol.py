@@ -178,50 +178,45 @@ def learn_stream(
 
     A stream that ends with tasks awake in the short-term memory sleeps at its end and is tested again.
     """
-    test = evaluate_common if tasks.common_test else evaluate
-    tests = PreparedTests(model, tasks.tests, tasks.right)
+    tests = PreparedTests(model, tasks)
     for step, name in enumerate(tasks.order[start:], start=start + 1):
         rows = tasks.train_rows(step)
         yield TaskBegan(step, name, len(rows))
         model.partial_fit(rows.x, rows.y, classes=classes, task=name)
         del rows  # frees them before the test
         yield TaskLearned(step, name)
-        yield test(model, step, name, tests)
+        yield evaluate(model, step, name, tests)
         if isinstance(model, DualClassifier) and not model.uses_task_names:
             yield _recognize(model, step, tasks.tests)
         yield StepEnded(step)
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
-        yield test(model, len(tasks.order), tasks.order[-1], tests)
+        yield evaluate(model, len(tasks.order), tasks.order[-1], tests)
     if not tasks.right:  # it was interrupted after the last test
-        test(model, len(tasks.order), tasks.order[-1], tests)
+        evaluate(model, len(tasks.order), tasks.order[-1], tests)
 
 
 def evaluate(model: ContinualClassifier, step: int, task: str, tests: "PreparedTests") -> Evaluated:
-    """Row i of the accuracy matrix, with and without the short-term memory."""
-    if not isinstance(model, GenerativeClassifier) or not model.consolidated_tasks():
-        row = tuple(tests.score(name, partial(model.predict, task=name)) for name in tests.rows)
-        has_ltm = isinstance(model, GenerativeClassifier)
-        return Evaluated(step, task, row, (math.nan,) * len(row) if has_ltm else None)
-    ltm = {name: tests.score(name, model.predict_long_term) for name in tests.rows}
-    awake = model.awake_tasks()
-    # With task names, the long-term memory answers for every task that is not awake.
-    asked = tests.rows.keys() & awake if model.uses_task_names or not awake else tests.rows.keys()
-    both = {name: tests.score(name, partial(model.predict, task=name)) for name in asked}
-    return Evaluated(step, task, tuple({**ltm, **both}.values()), tuple(ltm.values()))
+    """Row i of the accuracy matrix, with and without the short-term memory.
 
-
-def evaluate_common(
-    model: ContinualClassifier, step: int, task: str, tests: "PreparedTests"
-) -> Evaluated:
-    """Row i for a common test set, which belongs to no task: one accuracy, repeated in each column."""
-    n, name = len(tests.rows), next(iter(tests.rows))
-    row = (tests.score(name, model.predict),) * n
-    if not isinstance(model, GenerativeClassifier):
-        return Evaluated(step, task, row, None)
-    slept = bool(model.consolidated_tasks())
-    alone = tests.score(name, model.predict_long_term) if slept else math.nan
-    return Evaluated(step, task, row, (alone,) * n)
+    A common test set belongs to no task: there is one accuracy, repeated in each column.
+    """
+    has_ltm = isinstance(model, GenerativeClassifier)
+    names = list(tests.rows)[:1] if tests.common else list(tests.rows)
+    ltm, asked = dict.fromkeys(names, math.nan), names
+    if isinstance(model, GenerativeClassifier) and model.consolidated_tasks():
+        ltm = {name: tests.score(name, model.predict_long_term) for name in names}
+        awake = model.awake_tasks()
+        # With task names, the long-term memory answers for every task that is not awake.
+        if not tests.common and (model.uses_task_names or not awake):
+            asked = [name for name in names if name in awake]
+    whole = dict(ltm)
+    for name in asked:
+        predict = model.predict if tests.common else partial(model.predict, task=name)
+        whole[name] = tests.score(name, predict)
+    repeats = len(tests.rows) if tests.common else 1
+    row, alone = (tuple(one.values()) * repeats for one in (whole, ltm))
+    return Evaluated(step, task, row, alone if has_ltm else None)
 
 
 class PreparedTests:
@@ -230,13 +225,9 @@ class PreparedTests:
     Rows that lack values are translated each time, because a model fills them with what it knows by then.
     """
 
-    def __init__(
-        self,
-        model: ContinualClassifier,
-        rows: Mapping[str, Rows],
-        right: dict[str, NDArray[np.bool_]],
-    ) -> None:
-        self.model, self.rows, self.right = model, rows, right
+    def __init__(self, model: ContinualClassifier, tasks: RunTasks) -> None:
+        self.model, self.rows, self.right = model, tasks.tests, tasks.right
+        self.common = tasks.common_test
         self._prepared: dict[str, Any] = {}
         self._bytes = 0
 

@@ -23,14 +23,14 @@ from dgdmn.records import MatrixName, Phase, RunRecord, RunWriter
 from dgdmn.runs import environment, protocol
 from dgdmn.runs.artifacts import Artifacts
 from dgdmn.runs.checkpoint import EVERY, Checkpoints, Progress
-from dgdmn.runs.plan import TimeLeft, planned_work, training_work
+from dgdmn.runs.plan import TimeLeft, planned_steps
 from dgdmn.runs.protocol import Evaluated, ProtocolEvent, RunTasks
 from dgdmn.runs.spec import RunSpec, find_run
 from dgdmn.streams import Rows, TaskStream
 
 VALIDATION = 0.1  # share of the training rows held out for `evaluate_on="validation"`
 STATUS_EVERY = 1.0  # seconds between two versions of status.json
-POSITION = ("work_done", "rows", "rows_ltm", "events", "step_events")
+POSITION = ("rows", "rows_ltm", "events", "step_events")
 """Counters that only a checkpoint needs."""
 
 
@@ -108,7 +108,6 @@ class Counters:
     samples_trained: int = 0
     steps_trained: int = 0
     sleeps: int = 0
-    work_done: float = 0.0
     rows: int = 0  # rows of the accuracy matrix written
     rows_ltm: int = 0  # those of the long-term memory alone
     events: int = 0  # lines of events.jsonl written
@@ -131,7 +130,7 @@ class _Run:
         self.note = "; ".join(filter(None, (stream.note, tasks.note)))
         self.acc = math.nan
         self.phase: Phase = "loading"
-        self.work: float | None = math.inf  # unknown until it is planned
+        self.planned_steps: float | None = math.inf  # optimizer steps; unknown until it is planned
         self.time_left = TimeLeft(0)
 
     def execute(self, directory: Path, record: RunRecord | None) -> None:
@@ -149,7 +148,7 @@ class _Run:
 
     def _open(self, directory: Path, record: RunRecord | None) -> None:
         config = self._config()
-        self.checkpoints.tidy()
+        self.checkpoints.remove_leftovers()
         self.progress = (self.checkpoints.latest() if record is not None else None) or Progress()
         self.step, counters = self.progress.steps, self.progress.counters
         known = {name: counters[name] for name in asdict(Counters()) if name in counters}
@@ -191,7 +190,8 @@ class _Run:
         for number in range(len(self.stream)):
             self.tasks.read(number)
         name, options = self.spec.algorithm, self.spec.training_options()
-        self.work = planned_work(name, options, self.tasks.labels(), self.stream.shape)
+        labels, shape = self.tasks.labels(), self.stream.shape
+        self.planned_steps = planned_steps(name, options, labels, shape)
         kind = algorithm(name)
         here: dict[str, Any] = {"device": self.spec.device, "threads": self.threads}
         here["callback"] = self._handle
@@ -209,7 +209,9 @@ class _Run:
             tests = {name: self.tasks.fill(rows) for name, rows in tests.items()}
         self.artifacts = Artifacts(self.writer, tests, self.spec.seed)
         earlier = [self.count.evaluate_seconds / self.count.rows] if self.count.rows else []
-        self.time_left = TimeLeft(self.artifacts.final_tests(), earlier, cached=self.work is None)
+        self.time_left = TimeLeft(
+            self.artifacts.final_tests(), earlier, cached=self.planned_steps is None
+        )
         self.evaluated = self.count.evaluate_seconds
         self.checkpoints.attach(self.model, self._save_counters, self.progress)
         self.since, self.since_cpu = time.monotonic(), time.process_time()
@@ -231,7 +233,6 @@ class _Run:
         if isinstance(event, EpochDone):
             self.count.samples_trained += event.samples
             self.count.steps_trained += math.ceil(event.samples / self.spec.options.batch_size)
-            self.count.work_done += training_work(event, self.spec.options, self.stream.shape)
             extra = {"done": self._share()}
         if isinstance(event, SleepEnded):
             self.count.sleeps += 1
@@ -298,10 +299,10 @@ class _Run:
         )
 
     def _share(self) -> float:
-        """Share of the work done; of the tasks learned if the work could not be planned."""
-        if self.work is None:
+        """Share of the planned steps done; of the tasks learned if steps could not be planned."""
+        if self.planned_steps is None:
             return max(0, self.step - 1) / len(self.tasks.order)
-        return min(1.0, self.count.work_done / self.work)
+        return min(1.0, self.count.steps_trained / self.planned_steps)
 
     def _account(self, what: Literal["train", "test", "artifacts"]) -> None:
         """Add the time since the last call to the counters of what was done."""

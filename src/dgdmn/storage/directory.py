@@ -4,14 +4,11 @@ What is read is not trusted: names, sizes and checksums are checked before bytes
 is unpickled.
 """
 
-import errno
 import hashlib
-import io
 import json
 import math
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,7 +21,7 @@ from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as bytes_from_arrays
 
 from dgdmn.core.errors import DgdmnError, UsageError
-from dgdmn.core.files import LOCK, json_bytes, os_errors, write_atomic
+from dgdmn.core.files import LOCK, json_bytes, open_regular, os_errors, write_atomic
 from dgdmn.core.text import printable, shorten
 from dgdmn.storage.tree import State, arrays_in, map_arrays, to_numpy
 
@@ -248,24 +245,12 @@ def _finite(text: str) -> float:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[io.BufferedReader, int]]:
-    """A regular file, open for reading, and its size; a link or a pipe raises an error without being read."""
-    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    linked = DgdmnError(f"{path} is not a regular file; a memory contains no links")
-    with os_errors("read", path):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | safe)
-        except FileNotFoundError as error:
-            raise DgdmnError(f"{path} is missing; restore it from a copy") from error
-        except OSError as error:
-            if error.errno in {errno.ELOOP, errno.ENXIO}:  # a link, a socket
-                raise linked from error
-            raise
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise linked
-            yield file, found.st_size
+def _open(path: Path) -> Iterator[tuple[Any, int]]:
+    """A regular file, open for reading, and its size; a link or a pipe is refused without being read."""
+    if not os.path.lexists(path):
+        raise DgdmnError(f"{path} is missing; restore it from a copy")
+    with open_regular(path, follow_link=False) as file:
+        yield file, os.fstat(file.fileno()).st_size
 
 
 def _damaged(path: Path, why: str) -> DgdmnError:

@@ -40,8 +40,8 @@ def tiles_per_run(streams: Sequence[Stream]) -> int:
 def _book(run: Run, tiles: int) -> Data:
     (dreams, notes), (shown, more) = artifacts.read_dreams(run), artifacts.read_reconstructions(run)
     labels, blocks = dream_blocks(run, dreams, MAX_SLEEPS, tiles)
-    most = min(MAX_COLUMNS, tiles // max(1, len(labels))) // max(1, len(blocks))
-    each, image = max(1, min(8, most)), None
+    fitting = min(MAX_COLUMNS, tiles // max(1, len(labels))) // max(1, len(blocks))
+    each, image = max(1, min(8, fitting)), None
     if shown is not None:
         alt = f"Test samples above, their reconstructions below, {run.name}"
         image = picture(shown, len(shown[0]), alt)
@@ -56,7 +56,7 @@ def _book(run: Run, tiles: int) -> Data:
 
 
 def dream_blocks(
-    run: Run, dreams: Sequence[Dreams], most_sleeps: int, tiles: int = 10_000
+    run: Run, dreams: Sequence[Dreams], max_sleeps: int, tiles: int = 10_000
 ) -> tuple[list[str], list[tuple[str, list[Array]]]]:
     """Names of the rows, and for each chosen sleep a title and one array of images for each row."""
     kept = [one for one in dreams if len(one.x)]
@@ -66,8 +66,8 @@ def dream_blocks(
     if not rows:
         return [], []
     rows = [rows[i] for i in choose_evenly(len(rows), MAX_LINES)]
-    most = max(2, min(most_sleeps, tiles // (2 * len(rows))))
-    chosen = [kept[i] for i in choose_evenly(len(kept), most)]
+    limit = max(2, min(max_sleeps, tiles // (2 * len(rows))))
+    chosen = [kept[i] for i in choose_evenly(len(kept), limit)]
     names = [shorten(row, 18) for row in rows]
     images = [[one.x[np.array(one.labels) == row] for row in rows] for one in chosen]
     return names, [(f"after task {c.step}", x) for c, x in zip(chosen, images, strict=True)]
