@@ -146,6 +146,8 @@ def evaluate(args: Namespace) -> None:
         "since": last["time"],
         **{name: entry[name] - last[name] for name in ("accuracy", "macro")},
     }
+    if answers.why:
+        show(f"dgdmn: {answers.why}", error=True)
     if args.json:
         result = {"memory": str(args.memory), **entry, "change": change}
         show(*json.dumps(result, indent=1).split("\n"))
@@ -168,8 +170,6 @@ def evaluate(args: Namespace) -> None:
             show(f"These are the {MAX_SHOWN} worst of {len(by):,}; --json shows all.")
     if new := sorted({*y} - {*model.fitted_.labels}):
         show(f"never learned: {join_names(new)}")
-    if answers.why:
-        show(f"dgdmn: {answers.why}", error=True)
 
 
 def measure(

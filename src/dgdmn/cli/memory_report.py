@@ -168,6 +168,7 @@ def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str
     right = true == answer
     return {
         **entry,
+        "why": answers.why,
         "data": args.data.resolve().name,
         "answers": labels,
         "confusion": {name: confusion[names.index(name)].tolist() for name in entry["by_class"]},
