@@ -243,3 +243,16 @@ def test_sampling_and_unknown_work_with_tables():
     assert dreams.shape == (5, 3 + CATEGORY_COLUMNS)
     assert model.unknown(frame.head(5)).shape == (5,)
     assert model.reconstruct(frame.head(5)).shape == (5, 3 + CATEGORY_COLUMNS)
+
+
+def test_dates_are_mentioned_once_in_the_life_of_a_model():
+    frame = pandas.DataFrame({"when": pandas.date_range("2024-01-01", periods=40)})
+    frame["height"], frame["soil"] = np.arange(40.0), ["dry", "wet"] * 20
+    y = np.arange(40) // 20
+    with pytest.warns(UserWarning) as caught:
+        model = DGDMN().partial_fit(frame, y)
+        model.partial_fit(frame, y)
+        model.predict(frame)
+    assert [str(one.message).partition(";")[0] for one in caught] == [
+        "X: dates in 'when' are left out"
+    ]
