@@ -183,9 +183,9 @@ def dream(args: Namespace) -> None:
     kind = args.out.suffix.lower()
     if kind not in (".png", ".csv", ".npz"):
         raise UsageError(f"--out {args.out} has an unknown ending; use .png, .csv or .npz")
-    model, _ = load_memory(args)
+    model, notes = load_memory(args)
     info = _generative_info(args, model, slept=True)
-    inputs = model.fitted_.inputs
+    inputs, note = model.fitted_.inputs, ""
     seen = inputs.image_shape if isinstance(inputs, FrontEnd) else None
     shape = _image_shape(seen or info.shape) if kind == ".png" else ()
     if args.n > (most := MAX_BYTES // (8 * math.prod(info.shape))):
@@ -198,12 +198,26 @@ def dream(args: Namespace) -> None:
     elif kind == ".npz":
         content = npz_bytes({"x": x, "y": y})
     else:
-        flat = x.reshape(len(x), -1)
+        names, flat, left_out = _name_columns(model, x.reshape(len(x), -1))
         rows = ((*(f"{v:.7g}" for v in row), label) for row, label in zip(flat, y, strict=True))
-        header = [*(f"x{column}" for column in range(flat.shape[1])), "label"]
-        content = csv_text(header, rows).encode(errors="backslashreplace")
+        content = csv_text([*names, notes["label"]], rows).encode(errors="backslashreplace")
+        if left_out:
+            listed = join_names(map(repr, left_out))
+            note = f"; without {listed}: the memory keeps codes of text, which cannot be read back"
     write_atomic(args.out, content)
-    show(f"{args.out}: {count_noun(len(x), 'dream')} of {args.memory}")
+    show(f"{args.out}: {count_noun(len(x), 'dream')} of {args.memory}{note}")
+
+
+def _name_columns(
+    model: ContinualClassifier, x: NDArray[Any]
+) -> tuple[Sequence[str], NDArray[Any], Sequence[str]]:
+    """Names and values of the columns of numbers, and the names of those that are left out."""
+    columns = getattr(model, "columns_", None)
+    if columns is None:
+        return [f"x{column}" for column in range(x.shape[1])], x, []
+    numbers = [name for name, kind in columns.state().items() if kind == "number"]
+    left_out = [name for name in columns.names if name not in numbers]
+    return numbers, x[:, ~columns.is_coded], left_out
 
 
 def export(args: Namespace) -> None:
