@@ -191,8 +191,6 @@ def test_dates_of_training_and_test_rows_are_mentioned_once(tmp_path):
     lines = ["x,day,label", *(f"{n},2024-01-0{n},{'ab'[n % 2]}" for n in range(1, 9))]
     for name in ("train.csv", "test.csv"):
         (tmp_path / name).write_text("\n".join(lines))
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match=r"train\.csv: dates in 'day' are left out") as caught:
         from_arrays(tmp_path / "train.csv", test=tmp_path / "test.csv")
-    assert [str(one.message).partition(";")[0] for one in caught] == [
-        f"{tmp_path}/train.csv: dates in 'day' are left out"
-    ]
+    assert len(caught) == 1
