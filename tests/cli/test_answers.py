@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import dgdmn
-from dgdmn import metrics
+from dgdmn import DGDMN, metrics
 from dgdmn.algorithms.persistence import load_with_notes, save
-from dgdmn.cli import answers, memory, notes
+from dgdmn.cli import answers, notes, store
+from dgdmn.core.errors import UsageError
 
 CENTERS = {"ash": 0.0, "beech": 8.0, "cedar": 16.0, "=elm": 24.0}
 WIDTH = 70  # no random units: faster
@@ -75,8 +76,8 @@ def test_the_best_labels_their_probabilities_and_the_task(trees, call):
 
 
 def test_images_are_named_by_their_files(trees, call, monkeypatch):
-    read, files = memory._read, tuple(f"+{n}.png" for n in range(160))
-    monkeypatch.setattr(answers, "_read", lambda *args: read(*args)._replace(files=files))
+    read, files = store.read_rows, tuple(f"+{n}.png" for n in range(160))
+    monkeypatch.setattr(answers, "read_rows", lambda *args: read(*args)._replace(files=files))
     rows = read_csv(call("predict", "trees", "test.npz")[0])
     assert [row["row"] for row in rows[:2]] == ["'+0.png", "'+1.png"]
 
@@ -98,10 +99,26 @@ def test_a_young_memory_says_why_nothing_is_marked(tmp_path, monkeypatch, call):
     np.savez("rows.npz", X=X, y=y)
     call("learn", "m", "rows.npz")
     out, err = call("predict", "m", "rows.npz")
-    assert "cannot be detected yet; learn two classes" in err
+    why = f"no input can be marked as unknown yet; learn {200 - len(y)} more rows\n"
+    assert err.endswith(why)
     assert {row["unknown"] for row in read_csv(out)} == {""}
-    assert json.loads(call("evaluate", "m", "rows.npz", "--json")[0])["unknown"] is None
+    out, err = call("evaluate", "m", "rows.npz", "--json")
+    assert (json.loads(out)["unknown"], err) == (None, f"dgdmn: {why}")
     assert evaluations("m")[0]["unknown"] is None
+    call("report", "m", "--data", "rows.npz", "--out", "m.html")
+    assert f"No input {why.strip()[9:]}." in Path("m.html").read_text()
+
+
+def test_the_rows_that_a_young_memory_asks_for_are_enough():
+    rng = np.random.default_rng(0)
+    model = DGDMN(n_stm=5).partial_fit(rng.normal(size=(60, 3)), ["a"] * 60)
+    with pytest.raises(UsageError, match="learn 140 more rows and a second class"):
+        model.unknown(np.zeros((1, 3)))
+    model.partial_fit(rng.normal(9, 1, (139, 3)), ["b"] * 139)
+    with pytest.raises(UsageError, match=r"learn 8 more rows$"):
+        model.unknown(np.zeros((1, 3)))
+    model.partial_fit(rng.normal(9, 1, (8, 3)), ["b"] * 8)  # one row in eight is tested
+    assert model.unknown([[-900.0, 900, 0]]).all()
 
 
 # evaluate

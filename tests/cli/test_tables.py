@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,3 +147,21 @@ def test_photos_are_resized_to_what_the_memory_knows(tmp_path, monkeypatch, call
     out, err = call("predict", "m", "new")
     assert next(csv.DictReader(io.StringIO(out)))["label"] == "b"
     assert "1 of 1 images are resized to 12 x 10 pixels" in err
+
+
+def test_dreams_of_a_table_have_its_column_names(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    lines = ["height,soil,old,kind"]
+    for n in range(80):
+        high = 10 * (n % 2) + rng.normal()
+        lines.append(f"{high:.3f},{'wet' if n % 2 else 'dry'},{n % 3 == 0},{'ab'[n % 2]}")
+    Path("trees.csv").write_text("\n".join(lines))
+    call("learn", "m", "trees.csv", "--label", "kind", "--task", "all")
+    call("sleep", "m")
+    out, _ = call("dream", "m", "--n", "30", "--out", "d.csv")
+    assert "30 dreams of m; without 'soil': the memory keeps codes of text" in out
+    header, *rows = (line.split(",") for line in Path("d.csv").read_text().split())
+    assert header == ["height", "old", "kind"]
+    heights = {kind: [float(row[0]) for row in rows if row[2] == kind] for kind in "ab"}
+    assert np.mean(heights["a"]) < 3 < 7 < np.mean(heights["b"])

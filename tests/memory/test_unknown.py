@@ -199,7 +199,7 @@ def test_what_cannot_be_answered_is_refused(model):
         with pytest.raises(UsageError, match="rate"):
             model.unknown(rows, rate=rate)
     few = DGDMN(features="none").partial_fit(draw(0, 50), np.zeros(50))
-    with pytest.raises(UsageError, match="two classes"):
+    with pytest.raises(UsageError, match="learn 150 more rows and a second class"):
         few.unknown(rows)
     assert few.recognize(rows).known.all()
 

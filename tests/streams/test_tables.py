@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dgdmn.core.errors import DataError, UsageError
-from dgdmn.streams import read_arrays, tables
+from dgdmn.streams import from_arrays, read_arrays, tables
 from tests.streams.test_hostile_files import attack, mutate, refusal
 
 
@@ -185,3 +185,12 @@ def test_mutated_parquet_is_read_or_refused(tmp_path):
     n = int(os.environ.get("DGDMN_ATTACKS", "200"))
     read = sum(attack(tmp_path / "b.parquet", mutate(content, rng)) for _ in range(n))
     assert 0 < read < n
+
+
+def test_dates_of_training_and_test_rows_are_mentioned_once(tmp_path):
+    lines = ["x,day,label", *(f"{n},2024-01-0{n},{'ab'[n % 2]}" for n in range(1, 9))]
+    for name in ("train.csv", "test.csv"):
+        (tmp_path / name).write_text("\n".join(lines))
+    with pytest.warns(UserWarning, match=r"train\.csv: dates in 'day' are left out") as caught:
+        from_arrays(tmp_path / "train.csv", test=tmp_path / "test.csv")
+    assert len(caught) == 1

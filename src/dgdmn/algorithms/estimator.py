@@ -46,6 +46,8 @@ class Prepared(NamedTuple):
     inputs: NDArray[Any]
 
 
+LEFT_OUT = ".*: dates in .* are left out"
+"""The warning about columns of dates."""
 MANY_CELLS = 50
 """Fewer categories may all be different without a warning."""
 
@@ -410,7 +412,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             if reset and all(isinstance(name, str) for name in names):
                 self.columns_ = Columns.of_numbers(names)
             return X
-        table = Table.from_frame(X)
+        with warnings.catch_warnings():
+            if not reset:  # the first call has said it
+                warnings.filterwarnings("ignore", LEFT_OUT)
+            table = Table.from_frame(X)
         columns = known or Columns.fit(table, self.text or ())
         if reset:
             _warn_about_names(table, columns)

@@ -37,11 +37,11 @@ from dgdmn.config.registry import generator_info, load_target
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
-from dgdmn.core.text import join_names
+from dgdmn.core.text import count_noun, join_names
 from dgdmn.features import FrontEnd, Own
 from dgdmn.memory.code import MixtureSpec
-from dgdmn.memory.components import Component
-from dgdmn.memory.mixture import MixtureMemory
+from dgdmn.memory.components import HELD_OUT, TEST_EVERY, Component
+from dgdmn.memory.mixture import MixtureMemory, gather
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
 from dgdmn.storage import State, bytes_in
 
@@ -191,8 +191,10 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         with self._limits():
             share = ltm.usual_share(self._to_inputs(X), awake)
         if share is None:
+            left = max(HELD_OUT, TEST_EVERY - ltm.pool.untested)
+            second = " and a second class" if len(gather([ltm, *awake])) < 2 else ""
             raise UsageError(
-                "unknown inputs cannot be detected yet; learn two classes, and 200 rows after the first"
+                f"no input can be marked as unknown yet; learn {count_noun(left, 'more row')}{second}"
             )
         found: NDArray[np.bool_] = share < rate
         return found

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from dgdmn import metrics
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import save
-from dgdmn.cli.memory import (
-    MAX_SHOWN,
-    _check_data,
-    _lock,
-    _mixtures,
-    _plain_errors,
-    _read,
-    load_memory,
-)
+from dgdmn.cli.facts import MAX_SHOWN
 from dgdmn.cli.notes import add_evaluation
 from dgdmn.cli.output import check_target, csv_text, show
+from dgdmn.cli.store import (
+    check_data,
+    hold_memory,
+    load_memory,
+    mixtures_of,
+    plain_errors,
+    read_rows,
+)
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.core.files import write_atomic
 from dgdmn.core.text import count_noun, format_ratio, join_names
@@ -53,9 +53,9 @@ def predict(args: Namespace) -> None:
     if args.task and known and args.task not in known:
         hint, names = suggestion(args.task, known), join_names(known)
         raise UsageError(f"{args.memory} has no task {args.task!r}{hint}; it has {names}")
-    _check_data(args)
-    found = _read(args, (model, notes))
-    with _plain_errors():
+    check_data(args)
+    found = read_rows(args, (model, notes))
+    with plain_errors():
         answers = ask(model, found.inputs, args.task, args.unknown_rate)
     n, files = len(found.X), found.files
     best = np.argsort(-answers.p, axis=1, kind="stable")[:, : args.top]
@@ -105,7 +105,7 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
     if info.short_term and not (task and info.by_task_name):
         recognition = model.recognize(rows)
         memories, unknown = recognition.answered_by.tolist(), ~recognition.known
-    if not _mixtures(model):
+    if not mixtures_of(model):
         if rate:
             raise UsageError("--unknown-rate needs the mixture memory (preset best); leave it out")
         tasks = [one if one in info.awake else "" for one in memories]
@@ -122,10 +122,10 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
 def evaluate(args: Namespace) -> None:
     """Measure how often a memory is right about labeled rows, and add that to its history."""
     args.task = None
-    with _lock(args.memory):
+    with hold_memory(args.memory):
         model, notes = load_memory(args)
-        _check_data(args)
-        found = _read(args, (model, notes))
+        check_data(args)
+        found = read_rows(args, (model, notes))
         if found.y is None:
             raise UsageError(f"{args.data} has no labels; name them with --label")
         y = found.y.tolist()
@@ -134,7 +134,7 @@ def evaluate(args: Namespace) -> None:
             raise UsageError(
                 f"{args.data} has labels like {theirs}, but {args.memory} like {ours}; use one kind"
             )
-        with _plain_errors():
+        with plain_errors():
             answers = ask(model, found.inputs, None, args.unknown_rate)
         entry = measure(model, answers, y, found.task)
         entry = {"time": entry.pop("time"), "data": args.data.resolve().name, **entry}
@@ -146,6 +146,8 @@ def evaluate(args: Namespace) -> None:
         "since": last["time"],
         **{name: entry[name] - last[name] for name in ("accuracy", "macro")},
     }
+    if answers.why:
+        show(f"dgdmn: {answers.why}", error=True)
     if args.json:
         result = {"memory": str(args.memory), **entry, "change": change}
         show(*json.dumps(result, indent=1).split("\n"))
@@ -168,8 +170,6 @@ def evaluate(args: Namespace) -> None:
             show(f"These are the {MAX_SHOWN} worst of {len(by):,}; --json shows all.")
     if new := sorted({*y} - {*model.fitted_.labels}):
         show(f"never learned: {join_names(new)}")
-    if answers.why:
-        show(f"dgdmn: {answers.why}", error=True)
 
 
 def measure(

@@ -114,7 +114,8 @@ def _plan_stream(args: Namespace) -> Plan:
 
 
 def _plan_memory(args: Namespace) -> Plan:
-    from dgdmn.cli.memory import load_memory, plan_next_tasks
+    from dgdmn.cli.facts import plan_next_tasks
+    from dgdmn.cli.store import load_memory
 
     path = Path(args.subject)
     if args.algorithm or args.preset or args.changes:

@@ -10,19 +10,11 @@ from numpy.typing import NDArray
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.cli.answers import ask, measure
-from dgdmn.cli.memory import (
-    FEW_ROWS,
-    _check_data,
-    _components,
-    _facts,
-    _image_shape,
-    _plain_errors,
-    _read,
-    _text,
-    load_memory,
-)
+from dgdmn.cli.dreams import image_shape_of
+from dgdmn.cli.facts import FEW_ROWS, format_value, gather_facts
 from dgdmn.cli.notes import Notes
 from dgdmn.cli.output import show
+from dgdmn.cli.store import check_data, components_of, load_memory, plain_errors, read_rows
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import write_atomic
@@ -46,9 +38,9 @@ def report_memory(args: Namespace) -> None:
 
 
 def _gather(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
-    found, info = _facts(args, model, notes), model.info()
+    found, info = gather_facts(args, model, notes), model.info()
     classes: dict[str, float] = {str(label): math.nan for label in model.classes_.tolist()}
-    if components := _components(model):
+    if components := components_of(model):
         classes = dict.fromkeys(classes, 0)
         for one in components:
             classes[str(model.fitted_.labels[one.label])] += float(one.n)
@@ -71,7 +63,7 @@ def _gather(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[s
         "bytes": found["bytes"]["memory"],
         "rows_kept": found["bytes"]["exemplars"],
         "budget": found.get("memory_budget", 0),
-        "settings": {key: _text(value) for key, value in settings.items()},
+        "settings": {key: format_value(value) for key, value in settings.items()},
         "slept": notes["slept"],
         "evaluations": notes.get("evaluations", []),
         "dreams": _dreams(model, few),
@@ -104,7 +96,7 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
     shape = (inputs.image_shape if isinstance(inputs, FrontEnd) else None) or info.shape
     if len(shape) > 1:
         with suppress(UsageError):  # no images
-            shape = _image_shape(shape)
+            shape = image_shape_of(shape)
             gray = _to_gray(model, np.concatenate([rows[:SHOWN] for rows in of.values()]))
             ends = np.cumsum([len(rows[:SHOWN]) for rows in of.values()])[:-1]
             sheets = np.split(gray.reshape(-1, *shape), ends)
@@ -147,11 +139,11 @@ def _typical(model: ContinualClassifier, of: dict[str, NDArray[Any]]) -> dict[st
 
 def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
     """Counts of right and wrong answers, calibration and unknown rows, on rows with labels."""
-    _check_data(args)
-    found = _read(args, (model, notes))
+    check_data(args)
+    found = read_rows(args, (model, notes))
     if found.y is None:
         raise UsageError(f"{args.data} has no labels; name them with --label")
-    with _plain_errors():
+    with plain_errors():
         answers = ask(model, found.inputs, None, None)
     entry = measure(model, answers, found.y.tolist(), None)
     labels = [str(label) for label in model.classes_.tolist()]
@@ -168,6 +160,7 @@ def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str
     right = true == answer
     return {
         **entry,
+        "why": answers.why,
         "data": args.data.resolve().name,
         "answers": labels,
         "confusion": {name: confusion[names.index(name)].tolist() for name in entry["by_class"]},

@@ -47,6 +47,8 @@ def _summary(facts: Mapping[str, Any]) -> str:
         text.append(
             f"It is right about {share} of the {count_noun(test['rows'], 'row')} of {test['data']}."
         )
+        if why := test.get("why"):
+            text.append(f"{why[0].upper()}{why[1:]}.")
     return " ".join(text)
 
 

@@ -1,6 +1,7 @@
 """Streams from your own data: arrays, a data frame, a list of tasks, a file or a folder."""
 
 import os
+import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -297,7 +298,10 @@ def _group_test(
     if _is_list_of(test, _is_named_task):
         return _group_named(test)
     if isinstance(test, Arrays) or not isinstance(test, tuple):
-        arrays = _read(test, None, form, "test", train)
+        with warnings.catch_warnings():
+            if train is not None:  # they were mentioned there
+                warnings.filterwarnings("ignore", ".*: dates in .* are left out")
+            arrays = _read(test, None, form, "test", train)
     elif len(test) not in (2, 3):
         raise UsageError(f"test has {len(test)} parts: give (X, y) or (X, y, task)")
     else:
