@@ -46,15 +46,16 @@ def test_without_them_floor_is_one_task_and_ceiling_no_error(matrix_run):
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "classes", "why"),
+    ("shared", "classes", "why"),
     [
-        ([[0.9, 0.7], [0.9, 0.9]], "abc", "1/3: guessing among 3 classes"),
-        ([[0.9, 0], [0.5, 0.9]], "abc", "1/2: one of 2 tasks known"),
-        ([[0.9, 0], [0.5, 0.9]], "a", "1/1: guessing among 1 class"),
+        (True, "abc", "1/3: guessing among 3 classes"),
+        (False, "abc", "1/2: one of 2 tasks known"),
+        (None, "a", "1/1: guessing among 1 class"),
     ],
 )
-def test_the_floor_is_guessing_if_tasks_share_their_classes(matrix_run, accuracy, classes, why):
-    stream = stream_of(matrix_run("dgdmn", 0, accuracy, classes=list(classes)))
+def test_the_floor_is_guessing_if_tasks_share_their_classes(matrix_run, shared, classes, why):
+    known = {"classes": list(classes), "shared_classes": shared}
+    stream = stream_of(matrix_run("dgdmn", 0, HALF, **known))
     low, text = find_bounds(stream, stream.groups)[0]
     assert text == why
     assert low == pytest.approx(1 / int(why[2]))

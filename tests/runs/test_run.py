@@ -203,6 +203,7 @@ def test_a_custom_stream_can_be_run(tmp_path):
     record = execute(one, tmp_path, stream=stream)
     assert record.task_names == ("a", "b", "c")
     assert record.config["classes"] == ["a", "b", "c"]
+    assert record.config["shared_classes"] is False
     assert record.complete
     with pytest.raises(
         UsageError, match="evaluate_on is 'validation', but the stream's validation"

@@ -40,7 +40,7 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import count_noun, join_names
 from dgdmn.features import FrontEnd, Own
 from dgdmn.memory.code import MixtureSpec
-from dgdmn.memory.components import HELD_OUT, TEST_EVERY, Component
+from dgdmn.memory.components import Component
 from dgdmn.memory.mixture import MixtureMemory, gather
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
 from dgdmn.storage import State, bytes_in

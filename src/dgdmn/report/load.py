@@ -97,6 +97,7 @@ class Run:
             f"{k.replace('_', ' ')} {format_option(v)}" for k, v in columns.items()
         )
         self.classes = tuple(map(str, _list(config.get("classes"))))
+        self.shared_classes = config.get("shared_classes") is True  # by several tasks
         self.tasks = tuple(config["tasks"])  # the columns of the matrices
         self.accuracy, self.accuracy_ltm = record.accuracy, record.accuracy_ltm
         self.columns = record.columns  # the column that each row learned

@@ -177,6 +177,7 @@ class _Run:
             "changes": spec.changes(),
             "tasks": list(stream.task_names),
             "classes": list(stream.classes),
+            "shared_classes": sum(map(len, stream.labels)) > len(stream.classes),
             "shape": list(stream.shape),
             "note": self.note,
             "device": spec.device,

@@ -116,7 +116,7 @@ def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
     They come from the same setting if it has them, else from another preset or protocol with the same tasks.
     """
     first = groups[0].first
-    low = _chance(stream, first)
+    low = _chance(first)
     high = (1.0, "no errors; joint training was not run")
     if floor := _closest(stream, first, "none"):
         low = (floor.mean("acc"), f"{floor.name}, run here")
@@ -127,28 +127,12 @@ def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
     return low, high
 
 
-def _chance(stream: Stream, run: Run) -> Bound:
-    """1/K if the tasks share their K classes, else 1/T: one of T tasks is known."""
+def _chance(run: Run) -> Bound:
+    """1/K if tasks share some of the K classes, else 1/T: one of T tasks is known."""
     n, classes = len(run.tasks), len(run.classes)
-    if classes and (classes < n or _answers_unseen_tasks(stream, classes)):
+    if run.shared_classes or 0 < classes < n:
         return 1 / classes, f"1/{classes}: guessing among {count_noun(classes, 'class', 'classes')}"
     return 1 / n, f"1/{n}: one of {count_noun(n, 'task')} known"
-
-
-def _answers_unseen_tasks(stream: Stream, classes: int) -> bool:
-    """Whether methods are right about tasks that they have not learned yet, so that they know the classes.
-
-    If every task has classes of its own, that share is 0 but for accidents, hence the median. With the same
-    classes it is about 1/K or more.
-    """
-    unseen = list[float]()
-    for run in (run for group in stream.sequential for run in group.runs):
-        learned = np.zeros(run.accuracy.shape, bool)
-        for row, column in enumerate(run.columns[: len(learned)]):
-            learned[row:, column] = True
-        unseen += run.accuracy[~learned].tolist()
-    known = [value for value in unseen if math.isfinite(value)]
-    return bool(known) and float(np.median(known)) > 0.5 / classes
 
 
 def _closest(stream: Stream, run: Run, category: str) -> Group | None:
