@@ -22,7 +22,8 @@ from dgdmn.memory.code import REFERENCE, SETTINGS, SHRINKAGES, MixtureSpec, make
 from dgdmn.memory.components import CrossMoment
 from dgdmn.memory.gaussian import gram, pack, unpack
 from dgdmn.memory.mixture import MixtureMemory
-from dgdmn.memory.pool import CAUTION, TRUST, Pool, score_parts
+from dgdmn.memory.pool import CAUTION, Pool
+from dgdmn.memory.scores import TRUST, score_parts
 from dgdmn.memory.task_log import TaskInfo
 
 CTX = Context(SeedStream(0))

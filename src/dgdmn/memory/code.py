@@ -81,8 +81,8 @@ class MixtureSpec:
             )
 
 
-def settings_for(config: Config) -> list[tuple[float, float]]:
-    """SETTINGS with what the user has fixed; then some are equal."""
+def allowed_settings(config: Config) -> list[tuple[float, float]]:
+    """SETTINGS with the λ and g that the user has fixed; then some are equal."""
     return [
         (
             config.shrinkage or shrinkage,
@@ -90,6 +90,11 @@ def settings_for(config: Config) -> list[tuple[float, float]]:
         )
         for shrinkage, weight in SETTINGS
     ]
+
+
+def reference_setting(config: Config) -> tuple[float, float]:
+    """REFERENCE with the λ and g that the user has fixed."""
+    return allowed_settings(config)[SETTINGS.index(REFERENCE)]
 
 
 @cache

@@ -13,42 +13,28 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
 
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import merge_means, shrink_scatters
-from dgdmn.memory.code import (
-    DECODED,
-    REFERENCE,
-    SETTINGS,
-    TEMPERATURES,
-    MixtureSpec,
-    code_covariance,
-    encode,
-    settings_for,
-)
+from dgdmn.memory.code import DECODED, MixtureSpec, encode, reference_setting
 from dgdmn.memory.components import LARGEST, Component, CrossMoment
+from dgdmn.memory.dreams import DREAM_DEVIATION, decode_features, draw_features
 from dgdmn.memory.gaussian import NOTHING, Doubles, Moments, as_count, center_rows, gram, softmax
-from dgdmn.memory.pool import Frozen, Pool, class_scores, own_factor, score_parts
+from dgdmn.memory.held_out import HELD_OUT, MAX_TESTED, TEST_EVERY, compare_settings
+from dgdmn.memory.pool import Frozen, Pool
 from dgdmn.memory.protocols import Role
+from dgdmn.memory.scores import (
+    class_scores,
+    own_factor,
+    score_against_background,
+    score_components,
+)
 from dgdmn.memory.task_log import TaskInfo, TaskLog
-from dgdmn.memory.unknown import relative_scores, sketch, usual_share
+from dgdmn.memory.unknown import sketch, usual_share
 from dgdmn.storage import State, typed, whole
-
-HELD_OUT = 8
-"""One row in this many is tested before it is learned."""
-TEST_EVERY = 200
-"""Rows learned between two tests: a test needs all components factorized for each λ."""
-MAX_TESTED = 400
-"""Rows of one test."""
-CHUNK = 1_000
-"""Rows scored at a time."""
-DREAM_DEVIATION = 0.7
-"""Deviations of dreams that are decoded. A linear decoder blurs unusual samples: with 1.0, five nearest test rows
-agree with the label of 79 % of the dreams of Digits, with 0.8 of 86 %, with 0.6 of 93 %."""
 
 
 class MixtureMemory:
@@ -125,42 +111,32 @@ class MixtureMemory:
         untested = self.pool.untested + len(y)
         self.pool = replace(self.pool, total=total, untested=untested)
         n = len(y) if weight is None else float(weight.sum())
-        self._pool_scatter(gram(np.concatenate([centered, *between])), n)
+        self.pool = self.pool.add_scatter(gram(np.concatenate([centered, *between])), n)
         self.components = tuple(found.values())
 
-    def _pool_scatter(self, scatter: Doubles, n: float) -> None:
-        pool = self.pool
-        n = as_count(pool.n + n)
-        self.pool = replace(pool, scatter=pool.scatter + scatter, n=n, _cache={})
-
     def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self], task: str) -> None:
-        """Compare every setting with the reference on rows that are not learned yet, and calibrate."""
-        components = gather([self, *others])
-        labels = np.array([one.label for one in components])
-        settings, chosen = settings_for(self.config), self._choose(components)
-        reference = self._reference_setting
-        answers: dict[tuple[float, float], NDArray[np.bool_]] = {}
-        surprise = np.zeros(len(TEMPERATURES))
-        for shrinkage in dict.fromkeys([*(shrinkage for shrinkage, _ in settings), reference[0]]):
-            frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
-            tied, own = score_parts(x, components, self.pool, frozen, self.spec)
-            for weight in dict.fromkeys(weight for _, weight in settings):
-                scores = class_scores(tied + weight * own, labels, self.n_classes)
-                answers[shrinkage, weight] = scores.argmax(axis=1) == y
-                if (shrinkage, weight) == chosen:
-                    surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
-            if shrinkage == reference[0] and len(components) > 1:  # one alone has no background
-                relative = self._relative(tied + reference[1] * own, tied, components)
-                self._sketch(relative, y, task)
-        right = np.stack([answers[setting] for setting in settings])
-        pool, usual = self.pool, right[SETTINGS.index(REFERENCE)]
-        votes = np.stack([(right & ~usual).sum(axis=1), (usual & ~right).sum(axis=1)])
+        """Compare all settings on rows that are not learned yet, and calibrate."""
+        components, pool = gather([self, *others]), self.pool
+        result = compare_settings(
+            x,
+            y,
+            components,
+            pool,
+            self.spec,
+            chosen=self._choose(components),
+            n_classes=self.n_classes,
+        )
+        if result.relative is not None:
+            self._count_scores(result.relative, y, task)
         self.pool = replace(
-            pool, votes=pool.votes + votes, surprise=pool.surprise + surprise, untested=0
+            pool,
+            votes=pool.votes + result.votes,
+            surprise=pool.surprise + result.log_losses,
+            untested=0,
         )
 
-    def _sketch(self, relative: Doubles, y: NDArray[np.int64], task: str) -> None:
-        """Count the relative scores of tested rows in their components."""
+    def _count_scores(self, relative: Doubles, y: NDArray[np.int64], task: str) -> None:
+        """Add the relative scores of tested rows to the sketches of their components."""
         self.components = tuple(
             replace(one, sketch=one.sketch + sketch(relative[y == one.label]))
             if one.task == task and (y == one.label).any()
@@ -170,24 +146,26 @@ class MixtureMemory:
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
         """Take over the components of task memories, fit the budget, choose λ and g, and freeze."""
-        found, fresh = {(one.task, one.label): one for one in self.components}, set()
+        new = gather(task_memories)
+        self._merge_components(new)
         for memory in task_memories:
-            for one in memory.components:
-                old = found.pop((one.task, one.label), None)
-                if old is not None:
-                    self._pool_scatter(gram(old.between(one)[None]), 0)
-                    one = old.merge(one, self.spec.code)
-                found[one.task, one.label] = one
-                fresh.add((one.task, one.label))
             self.tasks = self.tasks.add(memory.tasks)
-        self.components = tuple(found.values())
         n_new = sum(memory.age for memory in task_memories)
-        self.fit_budget((), fresh, n_new)
+        self.fit_budget((), {(one.task, one.label) for one in new}, n_new)
         self.age += n_new
-        setting = self._choose(self.components)
-        self.pool = replace(self.pool, frozen=self.pool.freeze(setting, self.spec.code))
-        if setting == self._reference_setting:  # factors are computed once for both
-            self.pool._cache["reference"] = self.pool.frozen
+        frozen = self.pool.freeze(self._choose(self.components), self.spec.code)
+        self.pool = replace(self.pool, frozen=frozen)
+
+    def _merge_components(self, components: Iterable[Component]) -> None:
+        """Add components; those of the same task and class merge."""
+        found = {(one.task, one.label): one for one in self.components}
+        for one in components:
+            old = found.pop((one.task, one.label), None)
+            if old is not None:
+                self.pool = self.pool.add_scatter(gram(old.between(one)[None]))
+                one = old.merge(one, self.spec.code)
+            found[one.task, one.label] = one
+        self.components = tuple(found.values())
 
     # Budget
 
@@ -206,7 +184,7 @@ class MixtureMemory:
         most = budget // self.spec.least_bytes - len(gather(awake))
         self.components, between = merge_means(self.components, most, self.spec.code)
         if between:
-            self._pool_scatter(gram(np.stack(between)), 0)
+            self.pool = self.pool.add_scatter(gram(np.stack(between)))
         fits = len(self.components) <= most
         if not fits and not awake:
             needed = self.config.memory_budget - budget
@@ -287,14 +265,7 @@ class MixtureMemory:
 
     def absorb(self, other: Self) -> None:
         """Add the sums of another long-term memory with the same classes, front end and code."""
-        found = {(one.task, one.label): one for one in self.components}
-        for one in other.components:
-            old = found.pop((one.task, one.label), None)
-            if old is not None:
-                self._pool_scatter(gram(old.between(one)[None]), 0)
-                one = old.merge(one, self.spec.code)
-            found[one.task, one.label] = one
-        self.components = tuple(found.values())
+        self._merge_components(other.components)
         self.pool = self.pool.merge(other.pool)
         self.tasks, self.age = self.tasks.add(other.tasks), self.age + other.age
 
@@ -316,7 +287,7 @@ class MixtureMemory:
         labels = np.array([one.label for one in components], dtype=np.int64)
         owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
         frozen = self._frozen(others)
-        scores, _ = self._joint_parts(x, others, frozen)
+        scores, _ = self._score(x, others, frozen)
         return scores + self.log_priors(components, frozen), labels, owner
 
     def log_priors(self, components: Sequence[Component], frozen: Frozen) -> Doubles:
@@ -339,41 +310,17 @@ class MixtureMemory:
         tasks = [one.task for one in gather([self, *others])]
         return [tasks[place] for place in best]
 
-    def _joint_parts(
-        self, x: Any, others: Sequence[Self], frozen: Frozen
-    ) -> tuple[Doubles, Doubles]:
-        """Scores of all components and their tied part, both (n, components)."""
-        components, x = gather([self, *others]), np.asarray(x, np.float64)
-        x = np.clip(x, -LARGEST, LARGEST)  # farther is not different
-        if not components:
-            return np.zeros((len(x), 0)), np.zeros((len(x), 0))
-        parts = [
-            score_parts(x[at : at + CHUNK], components, self.pool, frozen, self.spec)
-            for at in range(0, max(1, len(x)), CHUNK)
-        ]
-        tied, own = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return tied + frozen.setting[1] * own, tied
-
-    def _relative(self, scores: Doubles, tied: Doubles, components: Sequence[Component]) -> Doubles:
-        means = np.stack([one.mean for one in components]).astype(np.float64)
-        counts = np.array([one.n for one in components], dtype=np.float64)
-        weights = self.pool.weights(components, self._reference_setting[0])[0]
-        return relative_scores(scores, tied, means, weights, counts)
+    def _score(self, x: Any, others: Sequence[Self], frozen: Frozen) -> tuple[Doubles, Doubles]:
+        """Scores of the components of all these memories and their tied part, both (n, components)."""
+        components = gather([self, *others])
+        return score_components(np.asarray(x, np.float64), components, self.pool, frozen, self.spec)
 
     def relative_scores(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """How much better the best component explains each row than the background does, shape (n,)."""
-        if "reference" not in self.pool._cache:
-            setting = self._reference_setting
-            self.pool._cache["reference"] = self.pool.freeze(setting, self.spec.code)
-        scores, tied = self._joint_parts(x, others, self.pool._cache["reference"])
-        return self._relative(scores, tied, gather([self, *others]))
-
-    @property
-    def _reference_setting(self) -> tuple[float, float]:
-        """λ and g of relative scores: always the same, so that counts of different times are comparable."""
-        shrinkage, weight = REFERENCE
-        given = self.config.own_covariance
-        return self.config.shrinkage or shrinkage, weight if given == -1 else given
+        reference = self.pool.freeze(reference_setting(self.config), self.spec.code)
+        scores, tied = self._score(x, others, reference)
+        components = gather([self, *others])
+        return score_against_background(scores, tied, components, self.pool, self.spec)
 
     def usual_share(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
         """The share of tested rows that were known worse than each row; None if that was not measured."""
@@ -386,7 +333,7 @@ class MixtureMemory:
     def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """log p(x) of the features if all components are equally likely; exact for g = 1."""
         x, frozen = np.asarray(x, np.float64), self._frozen(others)
-        scores, _ = self._joint_parts(x, others, frozen)
+        scores, _ = self._score(x, others, frozen)
         total = np.logaddexp.reduce(scores, axis=1) - np.log(scores.shape[1])
         found: Doubles = total + self.pool.log_common(x, frozen.setting[0])
         return found
@@ -413,7 +360,7 @@ class MixtureMemory:
 
     def recall(self, x: Any) -> Batch:
         """The inputs as their code remembers them, labeled by this memory."""
-        return Batch(self.decode(np.asarray(x, np.float64)), self.predict_proba(x).argmax(axis=1))
+        return Batch(self._decode(np.asarray(x, np.float64)), self.predict_proba(x).argmax(axis=1))
 
     def sample(self, n: int, rng: SeedStream) -> Batch:
         """Draw a component by its number of rows, then features by its Gaussian, decoded to inputs."""
@@ -422,49 +369,16 @@ class MixtureMemory:
         chosen = generator.choice(len(counts), n, p=counts / counts.sum())
         noise = generator.standard_normal((n, self.spec.d))
         noise *= 1.0 if self.spec.invert is not None else DREAM_DEVIATION
-        x = self._draw(chosen, noise)
-        return Batch(self.decode(x), np.array([self.components[i].label for i in chosen]))
-
-    def _draw(self, chosen: NDArray[np.int64], noise: Doubles) -> Doubles:
-        """Features of components: their own covariance in the code, the pooled one outside of it."""
-        frozen, code = self._frozen(), self.spec.code
-        factor, unit = self.pool._factor(frozen.setting[0])
-        x: Doubles = noise @ (np.tril(factor[0]) / unit).T
-        z = encode(x, code)
-        inner = code.T @ self.pool.covariance(frozen.setting[0])
-        gains: dict[int, Doubles] = {}
-        for index in np.unique(chosen):
-            one, rows = self.components[index], chosen == index
-            if q := len(one.scatter):
-                root = frozen.root[:q, :q]
-                if q not in gains:  # features follow the code by their regression on it
-                    gains[q] = cho_solve((root, True), inner[:q])
-                white = z[rows, :q] @ frozen.whitening[:q, :q].T
-                excess = own_factor(one, frozen, code)[1]
-                own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
-                x[rows] += (own - z[rows, :q]) @ gains[q]
-            x[rows] += one.mean
-        return x
+        x = draw_features(self.components, chosen, noise, self.pool, self._frozen(), self.spec)
+        return Batch(self._decode(x), np.array([self.components[i].label for i in chosen]))
 
     @property
     def has_dreams(self) -> bool:
         """Whether inputs can be generated."""
         return self.spec.invert is not None or self.pool.inputs is not None
 
-    def decode(self, x: Doubles) -> NDArray[Any]:
-        """Inputs of features: exact for tables, linear in the code for images."""
-        if self.spec.invert is not None:
-            return self.spec.invert(x)
-        if self.pool.inputs is None:
-            raise UsageError(
-                "inputs are too large to be generated; use at most 1,024 columns or 64 × 64 pixels"
-            )
-        code = self.spec.code[:, :DECODED]
-        means = np.stack([one.mean for one in self.components]).astype(np.float64)
-        counts = np.array([one.n for one in self.components], dtype=np.float64)
-        between = np.sqrt(counts)[:, None] * (means - (counts @ means) / counts.sum())
-        total = code_covariance(self.pool.scatter + gram(between), code)
-        return self.pool.inputs.decode(encode(x, code), total)
+    def _decode(self, x: Doubles) -> NDArray[Any]:
+        return decode_features(x, self.components, self.pool, self.spec)
 
     has_latents = True
 
@@ -481,12 +395,7 @@ class MixtureMemory:
         """What the last sleep froze; before the first sleep, what it would freeze now."""
         if self.pool.frozen is not None:
             return self.pool.frozen
-        setting = self._choose(gather([self, *others]))
-        key = ("frozen", setting, self.pool.temperature())
-        if key not in self.pool._cache:
-            self.pool._cache[key] = self.pool.freeze(setting, self.spec.code)
-        found: Frozen = self.pool._cache[key]
-        return found
+        return self.pool.freeze(self._choose(gather([self, *others])), self.spec.code)
 
     def chosen(self) -> dict[str, float]:
         """λ, g and the temperature that answer now."""
@@ -544,9 +453,3 @@ class MixtureMemory:
 
 def gather(memories: Iterable[MixtureMemory]) -> list[Component]:
     return [one for memory in memories for one in memory.components]
-
-
-def _surprise(scores: Doubles, y: NDArray[np.int64]) -> float:
-    """Sum of −log p(right class)."""
-    p = softmax(scores)[np.arange(len(y)), y]
-    return float(-np.log(np.maximum(p, 1e-12)).sum())

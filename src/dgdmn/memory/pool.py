@@ -1,4 +1,4 @@
-"""What the components of a mixture memory share, and how they score features.
+"""What the components of a mixture memory share: pooled sums, test counts and what a sleep freezes.
 
 Formulas are in docs/mixture.md. All values are immutable: a change makes a new one. What is derived from them is
 cached beside them and never saved.
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, cho_solve, lapack, solve_triangular
+from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError
@@ -21,9 +21,8 @@ from dgdmn.memory.code import (
     SHRINKAGES,
     TEMPERATURES,
     MixtureSpec,
+    allowed_settings,
     code_covariance,
-    encode,
-    settings_for,
 )
 from dgdmn.memory.components import Component, CrossMoment, check_scatter, load_array
 from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, as_count, pack, shrink, unpack
@@ -36,8 +35,6 @@ rows of Digits, HAPT and CLINC150 anything from 1.5 up is equal, so the expected
 CAUTION = 3.0
 """λ is this multiple of the amount that estimates the covariance best: classes lie closer together than rows
 (validation rows of Digits, HAPT and CLINC150, all and few of them)."""
-TRUST = 0.6
-"""α of many rows: share of its own scatter in a component's covariance."""
 NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
 NOISE = 1e-10
 """Variance of a constant column, as a share of its squared mean: with less, rounding would decide."""
@@ -174,6 +171,12 @@ class Pool:
         found: tuple[Any, Doubles] = self._cache[key]
         return found
 
+    def correlate(self, noise: Doubles, shrinkage: float) -> Doubles:
+        """Standard normal rows as draws from N(0, S₀)."""
+        (factor, _), unit = self._factor(shrinkage)
+        draws: Doubles = noise @ (np.tril(factor) / unit).T
+        return draws
+
     def choose(self, config: Config, weight: float) -> tuple[float, float]:
         """λ and g: fixed by the user, else those expected unless others are clearly better on tested rows.
 
@@ -185,7 +188,7 @@ class Pool:
         better, differ = net - net[expected], differ + differ[expected]
         better = np.where(better >= CLEAR * np.sqrt(differ), better, 0)
         best = int(better.argmax()) if better.max() > 0 else expected
-        return settings_for(config)[best]
+        return allowed_settings(config)[best]
 
     def _expected_shrinkage(self) -> float:
         """The λ that suits the number of rows: the oracle approximating shrinkage of Chen et al. (2010), cautiously.
@@ -234,7 +237,17 @@ class Pool:
         return TEMPERATURES[int(np.argmin(self.surprise))]
 
     def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
-        return Frozen(setting, self.temperature(), self._code_covariance(setting[0], code), self.n)
+        """What a sleep would freeze now with these λ and g."""
+        key = ("frozen", setting, self.temperature())
+        if key not in self._cache:
+            covariance = self._code_covariance(setting[0], code)
+            self._cache[key] = Frozen(setting, self.temperature(), covariance, self.n)
+        frozen: Frozen = self._cache[key]
+        return frozen
+
+    def add_scatter(self, scatter: Doubles, n: float = 0) -> Self:
+        """The pool with a scatter of n more rows."""
+        return replace(self, scatter=self.scatter + scatter, n=as_count(self.n + n), _cache={})
 
     def refresh(self, code: Doubles) -> Self:
         """The pool with a new St if the old one is stale; λ, g and the temperature stay."""
@@ -298,59 +311,3 @@ class Pool:
             raise ValueError("variation has a negative value")
         total = Moments(np.array([float(n)]), mean[None], variation)
         return cls(scatter, total, n, votes, surprise, untested, inputs, frozen)
-
-
-def score_parts(
-    x: Doubles, components: Sequence[Component], pool: Pool, frozen: Frozen, spec: MixtureSpec
-) -> tuple[Doubles, Doubles]:
-    """Tied scores L and own corrections O − T of each component, both (n, components)."""
-    weights, bias = pool.weights(components, frozen.setting[0])
-    tied = x @ weights + bias
-    own = np.zeros_like(tied)
-    white = encode(x, spec.code) @ frozen.whitening.T
-    for index, one in enumerate(components):
-        if len(one.scatter):
-            center, excess, log_det = own_factor(one, frozen, spec.code)
-            error = white[:, : len(center)] - center
-            own[:, index] = -0.5 * (((error @ excess) * error).sum(axis=1) + log_det)
-    return tied, own
-
-
-def own_factor(one: Component, frozen: Frozen, code: Doubles) -> Factor:
-    """The factor of a component, computed once.
-
-    In whitened code St is the identity, and the covariance is α L⁻¹ C L⁻ᵀ + (1 − α) I.
-    """
-    kept = frozen.factors.get(one)
-    if kept is None:
-        q = len(one.scatter)
-        whitening = frozen.whitening[:q, :q]
-        center = whitening @ encode(one.mean.astype(np.float64)[None], code)[0, :q]
-        scatter = one.scatter.astype(np.float64) / one.n
-        half = blas.dtrmm(1.0, whitening, scatter, lower=1)
-        whitened = blas.dtrmm(1.0, whitening, half, side=1, lower=1, trans_a=1)
-        trust = TRUST * one.n / (one.n + q)
-        covariance = trust * (whitened + whitened.T) / 2
-        covariance[np.diag_indices(q)] += 1 - trust
-        factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
-        if failed:  # float32 of a scatter that whitening has magnified
-            values, vectors = np.linalg.eigh(covariance)
-            values = np.maximum(values, 1 - trust)
-            factor = np.linalg.cholesky((vectors * values) @ vectors.T)
-        inverse, _ = lapack.dpotri(factor, lower=1)
-        excess = inverse + inverse.T  # its upper triangle is zero
-        excess[np.diag_indices(q)] = np.diag(inverse) - 1
-        log_det = 2 * float(np.log(np.diag(factor)).sum())
-        kept = frozen.factors[one] = (center, excess, log_det)
-    return kept
-
-
-def class_scores(scores: Doubles, labels: NDArray[np.int64], n_classes: int) -> Doubles:
-    """Log-sum-exp over the components of each class, shape (n, n_classes); −∞ for classes without any."""
-    found = np.full((len(scores), n_classes), -np.inf)
-    if len(set(labels.tolist())) == len(labels):  # the usual case, and much faster
-        found[:, labels] = scores
-        return found
-    for label in np.unique(labels):
-        found[:, label] = np.logaddexp.reduce(scores[:, labels == label], axis=1)
-    return found
