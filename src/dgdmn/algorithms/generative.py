@@ -437,7 +437,7 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         for model, fitted in ((a, ours), (b, theirs)):
             fitted.memory.sleep(model._context(fitted))
         mine, other = copy.copy(a._mixtures(ours, "merge")[0]), b._mixtures(theirs, "merge")[0]
-        mine.absorb(other.relabeled(places))
+        mine.absorb(other.relabel(places))
         ours.memory.replace_long_term(mine)  # type: ignore[attr-defined]
         ours.memory.refresh(outputs, a._context(ours))  # type: ignore[attr-defined]
         ours.labels, ours.outputs = labels, outputs

@@ -103,8 +103,8 @@ def make_code(d: int, q: int, seed: int) -> Doubles:
     rng = np.random.default_rng([seed, 6])
     if d <= FULL_CODE:
         return np.eye(d)[:, rng.permutation(d)[:q]]
-    found, _ = np.linalg.qr(rng.standard_normal((d, q)))
-    return found
+    code, _ = np.linalg.qr(rng.standard_normal((d, q)))
+    return code
 
 
 def encode(x: Doubles, code: Doubles) -> Doubles:

@@ -4,6 +4,7 @@ All values are immutable: a change makes a new one.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -40,22 +41,22 @@ class Component:
     def merge(self, other: "Component", code: Doubles) -> Self:
         """Both components as one; the code maps features to code (Chan's formula)."""
         n, q = self.n + other.n, min(len(self.scatter), len(other.scatter))
-        apart = other.mean.astype(np.float64) - self.mean
-        between = math.sqrt(self.n * other.n / n) * encode(apart[None], code)[0, :q]
+        difference = other.mean.astype(np.float64) - self.mean
+        between = math.sqrt(self.n * other.n / n) * encode(difference[None], code)[0, :q]
         scatter = self.scatter[:q, :q].astype(np.float64) + other.scatter[:q, :q]
         return replace(
             self,
             n=as_count(n),
-            mean=self.mean + (other.n / n) * apart,
+            mean=self.mean + (other.n / n) * difference,
             scatter=scatter + np.outer(between, between),
             sketch=self.sketch + other.sketch,
         )
 
     def between(self, other: "Component") -> Doubles:
         """What merging both adds to the pooled scatter: the outer product of this vector."""
-        apart = other.mean.astype(np.float64) - self.mean
-        found: Doubles = math.sqrt(self.n * other.n / (self.n + other.n)) * apart
-        return found
+        difference = other.mean.astype(np.float64) - self.mean
+        vector: Doubles = math.sqrt(self.n * other.n / (self.n + other.n)) * difference
+        return vector
 
     @property
     def nbytes(self) -> int:
@@ -116,18 +117,22 @@ class CrossMoment:
     def add(self, x: NDArray[Any], z: Doubles, weight: Doubles | None = None) -> Self:
         """The sums with more rows (Chan's formula)."""
         x = np.asarray(x, np.float64)
-        (mean_x, from_x), (mean_z, from_z) = (center_rows(one, weight) for one in (x, z))
+        (mean_x, centered_x), (mean_z, centered_z) = (center_rows(rows, weight) for rows in (x, z))
         n, bounds = len(z) if weight is None else weight.sum(), np.array([x.min(), x.max()])
-        return self.merge(CrossMoment(as_count(n), mean_x, mean_z, from_x.T @ from_z, bounds))
+        return self.merge(
+            CrossMoment(as_count(n), mean_x, mean_z, centered_x.T @ centered_z, bounds)
+        )
 
     def merge(self, other: "CrossMoment") -> Self:
         """The sums of both sets of rows."""
         n = as_count(self.n + other.n)
         share = other.n / (n or 1)
-        apart_x, apart_z = other.mean_x - self.mean_x, other.mean_z - self.mean_z
-        scatter = self.scatter + other.scatter + self.n * share * np.outer(apart_x, apart_z)
-        means = self.mean_x + share * apart_x, self.mean_z + share * apart_z
-        both = np.stack([one.bounds for one in (self, other) if one.n] or [self.bounds])
+        difference_x, difference_z = other.mean_x - self.mean_x, other.mean_z - self.mean_z
+        scatter = (
+            self.scatter + other.scatter + self.n * share * np.outer(difference_x, difference_z)
+        )
+        means = self.mean_x + share * difference_x, self.mean_z + share * difference_z
+        both = np.stack([moment.bounds for moment in (self, other) if moment.n] or [self.bounds])
         return type(self)(n, *means, scatter, np.array([both[:, 0].min(), both[:, 1].max()]))
 
     def decode(self, z: Doubles, code_scatter: Doubles) -> NDArray[np.float32]:
@@ -135,6 +140,12 @@ class CrossMoment:
         shrunk = shrink(code_scatter, 0.001, np.diag(code_scatter))
         inputs = self.mean_x + (z - self.mean_z) @ np.linalg.solve(shrunk, self.scatter.T)
         return np.clip(inputs, *self.bounds).astype(np.float32)
+
+
+def stack_means(components: Sequence[Component]) -> tuple[Doubles, Doubles]:
+    """Row counts and means of components in float64, shapes (k,) and (k, d)."""
+    counts = np.array([component.n for component in components], dtype=np.float64)
+    return counts, np.stack([component.mean for component in components]).astype(np.float64)
 
 
 def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:

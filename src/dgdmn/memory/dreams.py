@@ -9,7 +9,7 @@ from scipy.linalg import cho_solve
 
 from dgdmn.core.errors import UsageError
 from dgdmn.memory.code import DECODED, MixtureSpec, code_covariance, encode
-from dgdmn.memory.components import Component
+from dgdmn.memory.components import Component, stack_means
 from dgdmn.memory.gaussian import Doubles, gram
 from dgdmn.memory.pool import Frozen, Pool
 from dgdmn.memory.scores import own_factor
@@ -34,16 +34,16 @@ def draw_features(
     inner = code.T @ pool.covariance(frozen.setting[0])
     gains: dict[int, Doubles] = {}
     for index in np.unique(chosen):
-        one, rows = components[index], chosen == index
-        if q := len(one.scatter):
+        component, rows = components[index], chosen == index
+        if q := len(component.scatter):
             root = frozen.root[:q, :q]
             if q not in gains:  # features follow the code by their regression on it
                 gains[q] = cho_solve((root, True), inner[:q])
             white = z[rows, :q] @ frozen.whitening[:q, :q].T
-            excess = own_factor(one, frozen, code)[1]
+            excess = own_factor(component, frozen, code)[1]
             own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
             x[rows] += (own - z[rows, :q]) @ gains[q]
-        x[rows] += one.mean
+        x[rows] += component.mean
     return x
 
 
@@ -58,8 +58,7 @@ def decode_features(
             "inputs are too large to be generated; use at most 1,024 columns or 64 × 64 pixels"
         )
     code = spec.code[:, :DECODED]
-    means = np.stack([one.mean for one in components]).astype(np.float64)
-    counts = np.array([one.n for one in components], dtype=np.float64)
+    counts, means = stack_means(components)
     between = np.sqrt(counts)[:, None] * (means - (counts @ means) / counts.sum())
     total = code_covariance(pool.scatter + gram(between), code)
     return pool.inputs.decode(encode(x, code), total)

@@ -54,11 +54,11 @@ class Moments:
         """The moments of both sets of rows together (Chan's formula)."""
         counts = self.counts + other.counts
         share = np.divide(other.counts, counts, out=np.zeros_like(counts), where=counts > 0)
-        apart = other.means - self.means
-        between = np.sqrt(self.counts * share)[:, None] * apart
+        difference = other.means - self.means
+        between = np.sqrt(self.counts * share)[:, None] * difference
         scatter = self.scatter + other.scatter
         scatter = scatter + ((between**2).sum(axis=0) if scatter.ndim == 1 else gram(between))
-        return type(self)(counts, self.means + share[:, None] * apart, scatter)
+        return type(self)(counts, self.means + share[:, None] * difference, scatter)
 
     def grow(self, k: int) -> Self:
         """The moments with groups added until there are k."""
@@ -81,9 +81,9 @@ class Moments:
         """The variance of each column over all rows, whatever their group."""
         n = float(self.counts.sum()) or 1.0
         within = self.scatter if self.scatter.ndim == 1 else np.diag(self.scatter)
-        apart = self.means - (self.counts @ self.means) / n
-        found: Doubles = (within + self.counts @ apart**2) / n
-        return np.where(found > NOISE * (self.means**2).max(axis=0), found, 0.0)
+        deviations = self.means - (self.counts @ self.means) / n
+        variance: Doubles = (within + self.counts @ deviations**2) / n
+        return np.where(variance > NOISE * (self.means**2).max(axis=0), variance, 0.0)
 
     def pooled(self, d: int) -> tuple[Doubles, Doubles, float]:
         """Mean and covariance of all rows in the first d columns, whatever their group, and the number of rows."""
@@ -107,9 +107,9 @@ def moments_of(
     """The moments of rows that belong to k groups."""
     counts = np.bincount(group, weight, minlength=k).astype(np.float64)
     means, centered = np.zeros((k, x.shape[1])), np.empty_like(x)
-    for one in np.flatnonzero(counts):
-        rows = group == one
-        means[one], centered[rows] = center_rows(
+    for index in np.flatnonzero(counts):
+        rows = group == index
+        means[index], centered[rows] = center_rows(
             x[rows], weight if weight is None else weight[rows]
         )
     return Moments(counts, means, (centered**2).sum(axis=0) if diagonal else gram(centered))
@@ -158,7 +158,7 @@ def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) 
     missing = np.isnan(X)
     if not missing.any():
         return X
-    apart = np.where(missing, 0.0, X - mean)
+    difference = np.where(missing, 0.0, X - mean)
     if covariance.ndim == 2:
         amount = max(MIN_SHRINKAGE, len(mean) / (n + len(mean)))
         variance = np.diag(covariance)  # of a constant column: the rounding of means in float32
@@ -171,15 +171,17 @@ def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) 
             m, o = np.flatnonzero(missing[rows[0]]), np.flatnonzero(~missing[rows[0]])
             if not len(m) or not len(o):
                 continue
-            known = apart[np.ix_(rows, o)]
+            known = difference[np.ix_(rows, o)]
             if len(m) <= len(o):  # the same by the inverse: Λ_mm is the smaller matrix
-                apart[np.ix_(rows, m)] = -solve(
+                difference[np.ix_(rows, m)] = -solve(
                     precision[np.ix_(m, m)], precision[np.ix_(m, o)] @ known.T
                 ).T
             else:
-                apart[np.ix_(rows, m)] = known @ solve(sigma[np.ix_(o, o)], sigma[np.ix_(o, m)])
+                difference[np.ix_(rows, m)] = known @ solve(
+                    sigma[np.ix_(o, o)], sigma[np.ix_(o, m)]
+                )
     filled = X.copy()
-    filled[missing] = (mean + apart)[missing]
+    filled[missing] = (mean + difference)[missing]
     return filled
 
 
@@ -187,8 +189,8 @@ def column_means(X: NDArray[Any]) -> Doubles:
     """Mean of the values of each column that are not NaN; 0 if there is none."""
     missing = np.isnan(X)
     total = np.where(missing, 0.0, X).sum(axis=0, dtype=np.float64)
-    found: Doubles = total / np.maximum((~missing).sum(axis=0), 1)
-    return found
+    means: Doubles = total / np.maximum((~missing).sum(axis=0), 1)
+    return means
 
 
 def fill_from_rows(X: NDArray[Any]) -> NDArray[Any]:
@@ -208,8 +210,8 @@ def solve(matrix: Doubles, right: Doubles) -> Doubles:
     """matrix⁻¹ right for a symmetric positive matrix; its columns are scaled to unit diagonal first."""
     unit = 1 / np.sqrt(np.diag(matrix))
     factor = cho_factor(matrix * unit[:, None] * unit, lower=True, check_finite=False)
-    found: Doubles = unit[:, None] * cho_solve(factor, unit[:, None] * right, check_finite=False)
-    return found
+    solution: Doubles = unit[:, None] * cho_solve(factor, unit[:, None] * right, check_finite=False)
+    return solution
 
 
 def pack(symmetric: Doubles) -> Doubles:

@@ -50,7 +50,7 @@ def compare_settings(
     n_classes: int,
 ) -> HeldOutResult:
     """Test every setting on rows that are not learned yet; log losses are those of the chosen one."""
-    labels = np.array([one.label for one in components])
+    labels = np.array([component.label for component in components])
     settings, reference = allowed_settings(spec.config), reference_setting(spec.config)
     right: dict[tuple[float, float], NDArray[np.bool_]] = {}
     log_losses, relative = np.zeros(len(TEMPERATURES)), None

@@ -20,7 +20,7 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import merge_means, shrink_scatters
 from dgdmn.memory.code import DECODED, MixtureSpec, encode, reference_setting
-from dgdmn.memory.components import LARGEST, Component, CrossMoment
+from dgdmn.memory.components import LARGEST, Component, CrossMoment, stack_means
 from dgdmn.memory.dreams import DREAM_DEVIATION, decode_features, draw_features
 from dgdmn.memory.gaussian import NOTHING, Doubles, Moments, as_count, center_rows, gram, softmax
 from dgdmn.memory.held_out import HELD_OUT, MAX_TESTED, TEST_EVERY, compare_settings
@@ -85,15 +85,18 @@ class MixtureMemory:
         self._add(x, y, task, weight)
         self.pool = self.pool.refresh(self.spec.code)
         if self.pool.frozen is not None:  # a prediction between two small batches has less to do
-            for one in self.components[-len(np.unique(new.y)) :]:
-                if len(one.scatter):
-                    own_factor(one, self.pool.frozen, self.spec.code)
+            for component in self.components[-len(np.unique(new.y)) :]:
+                if len(component.scatter):
+                    own_factor(component, self.pool.frozen, self.spec.code)
 
     def _add(
         self, x: Doubles, y: NDArray[np.int64], task: str, weight: Doubles | None = None
     ) -> None:
         """Add rows to the components of a task and to the pool."""
-        code, found = self.spec.code, {(one.task, one.label): one for one in self.components}
+        code, by_key = (
+            self.spec.code,
+            {(component.task, component.label): component for component in self.components},
+        )
         centered, between = np.empty_like(x), []
         for label in np.unique(y).tolist():
             rows = y == label
@@ -101,18 +104,18 @@ class MixtureMemory:
             mean, centered[rows] = center_rows(x[rows], own)
             scatter = gram(encode(centered[rows], code))
             n = as_count(rows.sum() if own is None else own.sum())
-            one = Component(task, label, n, mean, scatter)
-            old = found.pop((task, label), None)
+            component = Component(task, label, n, mean, scatter)
+            old = by_key.pop((task, label), None)
             if old is not None:
-                between.append(old.between(one)[None])
-                one = old.merge(one, code)
-            found[task, label] = one  # the component met last comes last
+                between.append(old.between(component)[None])
+                component = old.merge(component, code)
+            by_key[task, label] = component  # the component met last comes last
         total = self.pool.total.add(x, np.zeros(len(y), np.int64), weight)
         untested = self.pool.untested + len(y)
         self.pool = replace(self.pool, total=total, untested=untested)
         n = len(y) if weight is None else float(weight.sum())
         self.pool = self.pool.add_scatter(gram(np.concatenate([centered, *between])), n)
-        self.components = tuple(found.values())
+        self.components = tuple(by_key.values())
 
     def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self], task: str) -> None:
         """Compare all settings on rows that are not learned yet, and calibrate."""
@@ -138,10 +141,10 @@ class MixtureMemory:
     def _count_scores(self, relative: Doubles, y: NDArray[np.int64], task: str) -> None:
         """Add the relative scores of tested rows to the sketches of their components."""
         self.components = tuple(
-            replace(one, sketch=one.sketch + sketch(relative[y == one.label]))
-            if one.task == task and (y == one.label).any()
-            else one
-            for one in self.components
+            replace(component, sketch=component.sketch + sketch(relative[y == component.label]))
+            if component.task == task and (y == component.label).any()
+            else component
+            for component in self.components
         )
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
@@ -151,21 +154,21 @@ class MixtureMemory:
         for memory in task_memories:
             self.tasks = self.tasks.add(memory.tasks)
         n_new = sum(memory.age for memory in task_memories)
-        self.fit_budget((), {(one.task, one.label) for one in new}, n_new)
+        self.fit_budget((), {(component.task, component.label) for component in new}, n_new)
         self.age += n_new
         frozen = self.pool.freeze(self._choose(self.components), self.spec.code)
         self.pool = replace(self.pool, frozen=frozen)
 
     def _merge_components(self, components: Iterable[Component]) -> None:
         """Add components; those of the same task and class merge."""
-        found = {(one.task, one.label): one for one in self.components}
-        for one in components:
-            old = found.pop((one.task, one.label), None)
+        by_key = {(component.task, component.label): component for component in self.components}
+        for component in components:
+            old = by_key.pop((component.task, component.label), None)
             if old is not None:
-                self.pool = self.pool.add_scatter(gram(old.between(one)[None]))
-                one = old.merge(one, self.spec.code)
-            found[one.task, one.label] = one
-        self.components = tuple(found.values())
+                self.pool = self.pool.add_scatter(gram(old.between(component)[None]))
+                component = old.merge(component, self.spec.code)
+            by_key[component.task, component.label] = component
+        self.components = tuple(by_key.values())
 
     # Budget
 
@@ -179,7 +182,7 @@ class MixtureMemory:
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
         budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
-        if sum(one.nbytes for one in gather([self, *awake])) <= budget:
+        if sum(component.nbytes for component in gather([self, *awake])) <= budget:
             return True
         most = budget // self.spec.least_bytes - len(gather(awake))
         self.components, between = merge_means(self.components, most, self.spec.code)
@@ -197,8 +200,8 @@ class MixtureMemory:
         everything = gather([self, *awake])
         n_new += sum(memory.age for memory in awake)
         new = [
-            place >= len(self.components) or (one.task, one.label) in fresh
-            for place, one in enumerate(everything)
+            place >= len(self.components) or (component.task, component.label) in fresh
+            for place, component in enumerate(everything)
         ]
         times = {**self.tasks, **{task: info for m in awake for task, info in m.tasks.items()}}
         small = iter(
@@ -207,7 +210,7 @@ class MixtureMemory:
                 budget - self.spec.least_bytes * len(everything),
                 share=max(self.config.kappa, n_new / max(1, n_new + self.age)),
                 new=np.array(new),
-                times=[times[one.task].times for one in everything],
+                times=[times[component.task].times for component in everything],
             )
         )
         for memory in (self, *awake):
@@ -216,51 +219,39 @@ class MixtureMemory:
 
     # Forgetting and merging
 
-    def forget(self, matches: Callable[[Component], bool], labels: Sequence[int]) -> int:
-        """Remove the components that match; class i becomes labels.index(i). Returns how many were removed.
+    def forget(self, matches: Callable[[Component], bool], labels: Sequence[int]) -> None:
+        """Remove the components that match; class i becomes labels.index(i).
 
         Where a scatter is complete (q = d), its share of the pooled scatter is removed too. Elsewhere that
         share stays.
         """
-        removed = [one for one in self.components if matches(one)]
-        kept = [one for one in self.components if not matches(one)]
-        for one in removed:
-            self.age = max(0, self.age - round(one.n))
-            if len(one.scatter) == self.spec.d:
-                self.pool = self.pool.remove(one, self.spec.code)
-        self.components = tuple(replace(one, label=labels.index(one.label)) for one in kept)
-        gone = {(one.task, one.label) for one in removed}
-        left = {
-            task: [c for c in info.classes if c in labels and (task, c) not in gone]
-            for task, info in self.tasks.items()
-        }
-        self.tasks = TaskLog(
-            {
-                task: TaskInfo(self.tasks[task].times, frozenset(map(labels.index, classes)))
-                for task, classes in left.items()
-                if classes
-            }
+        removed = [component for component in self.components if matches(component)]
+        for component in removed:
+            self.age = max(0, self.age - round(component.n))
+            if len(component.scatter) == self.spec.d:
+                self.pool = self.pool.remove(component, self.spec.code)
+        places = {label: place for place, label in enumerate(labels)}
+        self.components = tuple(
+            replace(component, label=places[component.label])
+            for component in self.components
+            if not matches(component)
         )
+        gone = {(component.task, component.label) for component in removed}
+        self.tasks = self.tasks.relabel(places, without=gone)
         self.n_classes = len(labels)
-        return len(removed)
 
     def rename_components(self, names: Mapping[str, str]) -> None:
         """Give tasks new names in the components."""
         self.components = tuple(
-            replace(one, task=names[one.task]) if one.task in names else one
-            for one in self.components
+            replace(component, task=names[component.task]) if component.task in names else component
+            for component in self.components
         )
 
-    def relabeled(self, places: Sequence[int]) -> Self:
+    def relabel(self, places: Sequence[int]) -> Self:
         """A copy in which class i is places[i]."""
         twin = copy.copy(self)
         twin.components = tuple(replace(c, label=places[c.label]) for c in self.components)
-        twin.tasks = TaskLog(
-            {
-                task: TaskInfo(info.times, frozenset(places[label] for label in info.classes))
-                for task, info in self.tasks.items()
-            }
-        )
+        twin.tasks = self.tasks.relabel(dict(enumerate(places)))
         return twin
 
     def absorb(self, other: Self) -> None:
@@ -274,9 +265,8 @@ class MixtureMemory:
     def column_moments(self, d: int, others: Sequence[Self] = ()) -> tuple[Doubles, Doubles, float]:
         """Mean and covariance of the first d features over all rows of these memories, and their number."""
         components = gather([self, *others])
-        counts = np.array([one.n for one in components], dtype=np.float64)
-        means = np.stack([one.mean[:d] for one in components]).astype(np.float64)
-        return Moments(counts, means, self.pool.scatter[:d, :d]).pooled(d)
+        counts, means = stack_means(components)
+        return Moments(counts, means, self.pool.scatter).pooled(d)
 
     def joint_scores(
         self, x: Any, others: Sequence[Self]
@@ -284,8 +274,8 @@ class MixtureMemory:
         """log p(x, component) up to a term that all share; the class and the memory of each component."""
         memories = [self, *others]
         components = gather(memories)
-        labels = np.array([one.label for one in components], dtype=np.int64)
-        owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
+        labels = np.array([component.label for component in components], dtype=np.int64)
+        owner = np.repeat(np.arange(len(memories)), [len(memory.components) for memory in memories])
         frozen = self._frozen(others)
         scores, _ = self._score(x, others, frozen)
         return scores + self.log_priors(components, frozen), labels, owner
@@ -294,12 +284,12 @@ class MixtureMemory:
         """What priors add to the score of each component, times the temperature that scores are divided by."""
         weights = np.ones(len(components))
         if self.config.priors == "met" and components:
-            weights = np.array([one.n for one in components], dtype=np.float64)
+            weights = np.array([component.n for component in components], dtype=np.float64)
             weights /= weights.sum()
         if self.class_weights is not None:
-            weights = self.class_weights[[one.label for one in components]]
-        found: Doubles = frozen.temperature * np.log(weights)
-        return found
+            weights = self.class_weights[[component.label for component in components]]
+        scaled: Doubles = frozen.temperature * np.log(weights)
+        return scaled
 
     def answering_tasks(
         self, x: Any, others: Sequence[Self], answers: NDArray[np.int64]
@@ -307,7 +297,7 @@ class MixtureMemory:
         """The task of the best component of each row's answer, a class index."""
         scores, labels, _ = self.joint_scores(x, others)
         best = np.where(labels == answers[:, None], scores, -np.inf).argmax(axis=1)
-        tasks = [one.task for one in gather([self, *others])]
+        tasks = [component.task for component in gather([self, *others])]
         return [tasks[place] for place in best]
 
     def _score(self, x: Any, others: Sequence[Self], frozen: Frozen) -> tuple[Doubles, Doubles]:
@@ -325,7 +315,7 @@ class MixtureMemory:
     def usual_share(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
         """The share of tested rows that were known worse than each row; None if that was not measured."""
         components = gather([self, *others])
-        sketches = [one.sketch for one in components]
+        sketches = [component.sketch for component in components]
         if len(components) < 2 or not np.any(sketches):
             return None
         return usual_share(self.relative_scores(x, others), sketches)
@@ -335,8 +325,8 @@ class MixtureMemory:
         x, frozen = np.asarray(x, np.float64), self._frozen(others)
         scores, _ = self._score(x, others, frozen)
         total = np.logaddexp.reduce(scores, axis=1) - np.log(scores.shape[1])
-        found: Doubles = total + self.pool.log_common(x, frozen.setting[0])
-        return found
+        density: Doubles = total + self.pool.log_common(x, frozen.setting[0])
+        return density
 
     def predict_proba(self, x: Any) -> Doubles:
         """Class probabilities by the components of this memory."""
@@ -351,12 +341,15 @@ class MixtureMemory:
     def recognition_loss(self, x: Any) -> Doubles:
         """Minus the log of the summed component scores."""
         scores = self.joint_scores(x, ())[0]
-        found: Doubles = -np.logaddexp.reduce(scores, axis=1, initial=-np.inf)
-        return found
+        loss: Doubles = -np.logaddexp.reduce(scores, axis=1, initial=-np.inf)
+        return loss
 
     def newest_task(self, label: int) -> str | None:
         """The task of the component of a class that was met last."""
-        return next((one.task for one in reversed(self.components) if one.label == label), None)
+        return next(
+            (component.task for component in reversed(self.components) if component.label == label),
+            None,
+        )
 
     def recall(self, x: Any) -> Batch:
         """The inputs as their code remembers them, labeled by this memory."""
@@ -365,7 +358,7 @@ class MixtureMemory:
     def sample(self, n: int, rng: SeedStream) -> Batch:
         """Draw a component by its number of rows, then features by its Gaussian, decoded to inputs."""
         generator = rng.next_numpy()
-        counts = np.array([one.n for one in self.components], dtype=np.float64)
+        counts = np.array([component.n for component in self.components], dtype=np.float64)
         chosen = generator.choice(len(counts), n, p=counts / counts.sum())
         noise = generator.standard_normal((n, self.spec.d))
         noise *= 1.0 if self.spec.invert is not None else DREAM_DEVIATION
@@ -404,7 +397,7 @@ class MixtureMemory:
 
     def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
         """λ and g. A covariance of fewer rows than numbers is mostly the pooled one, so it may count in full."""
-        few = sum(one.n for one in components) < self.spec.q * len(components)
+        few = sum(component.n for component in components) < self.spec.q * len(components)
         return self.pool.choose(self.config, 1.0 if few else 0.35)
 
     def grow(self, n_classes: int) -> None:
@@ -412,7 +405,7 @@ class MixtureMemory:
 
     def nbytes(self, *, at_capacity: bool = False) -> int:
         """Bytes of components and, in the long-term memory, of the pool."""
-        own = sum(one.nbytes for one in self.components)
+        own = sum(component.nbytes for component in self.components)
         return own + (self.spec.fixed_bytes if self.role == "ltm" else 0)
 
     def buffer_bytes(self) -> int:
@@ -425,7 +418,7 @@ class MixtureMemory:
             "tasks": self.tasks.state(),
             "age": self.age,
             "n_classes": self.n_classes,
-            "components": [one.state() for one in self.components],
+            "components": [component.state() for component in self.components],
         }
         if self.role == "ltm":
             state["pool"] = self.pool.state()
@@ -435,21 +428,26 @@ class MixtureMemory:
         self.tasks = TaskLog.from_state(typed(state, "tasks", list), self.n_classes)
         self.age = whole(state, "age")
         self.components = tuple(
-            Component.load(one, self.spec, self.n_classes)
-            for one in typed(state, "components", list)
+            Component.load(component, self.spec, self.n_classes)
+            for component in typed(state, "components", list)
         )
-        if {one.task for one in self.components} - self.tasks.keys():
+        if {component.task for component in self.components} - self.tasks.keys():
             raise ValueError("a component belongs to a task that is not in the log")
-        if any(one.label not in self.tasks[one.task].classes for one in self.components):
+        if any(
+            component.label not in self.tasks[component.task].classes
+            for component in self.components
+        ):
             raise ValueError("a component has a class that its task never had")
-        if len({(one.task, one.label) for one in self.components}) < len(self.components):
+        if len({(component.task, component.label) for component in self.components}) < len(
+            self.components
+        ):
             raise ValueError("two components have the same task and class")
         if self.role == "ltm":
             self.pool = Pool.load(typed(state, "pool", dict), self.spec)
-            rows = sum(one.n for one in self.components)
+            rows = sum(component.n for component in self.components)
             if rows > self.pool.n * (1 + NOTHING):  # sums of weights are rounded
                 raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")
 
 
 def gather(memories: Iterable[MixtureMemory]) -> list[Component]:
-    return [one for memory in memories for one in memory.components]
+    return [component for memory in memories for component in memory.components]

@@ -24,7 +24,7 @@ from dgdmn.memory.code import (
     allowed_settings,
     code_covariance,
 )
-from dgdmn.memory.components import Component, CrossMoment, check_scatter, load_array
+from dgdmn.memory.components import Component, CrossMoment, check_scatter, load_array, stack_means
 from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, as_count, pack, shrink, unpack
 from dgdmn.storage import State, typed, whole
 from dgdmn.storage.checks import row_count
@@ -87,7 +87,9 @@ class Frozen:
     def load(cls, state: State, spec: MixtureSpec) -> Self:
         """What `state` described; every value is checked."""
         setting = typed(state, "setting", list)
-        right = len(setting) == 2 and all(type(one) is float and 0 <= one <= 1 for one in setting)
+        right = len(setting) == 2 and all(
+            type(value) is float and 0 <= value <= 1 for value in setting
+        )
         temperature = typed(state, "temperature", float)
         if not right or setting[0] == 0 or not temperature >= 1:
             raise ValueError(
@@ -142,10 +144,10 @@ class Pool:
         """S₀⁻¹ m of each component as columns, and −½ m' S₀⁻¹ m; kept until the pool changes."""
         key, kept = ("weights", shrinkage), tuple(components)
         if key not in self._cache or self._cache[key][0] != kept:
-            means = np.stack([one.mean for one in components]).astype(np.float64)
+            _, means = stack_means(components)
             factor, unit = self._factor(shrinkage)
-            found = unit * cho_solve(factor, unit * means.T, check_finite=False)
-            self._cache[key] = (kept, found, -0.5 * np.einsum("kd,dk->k", means, found))
+            columns = unit * cho_solve(factor, unit * means.T, check_finite=False)
+            self._cache[key] = (kept, columns, -0.5 * np.einsum("kd,dk->k", means, columns))
         return self._cache[key][1], self._cache[key][2]
 
     def log_common(self, x: Doubles, shrinkage: float) -> Doubles:
@@ -153,10 +155,10 @@ class Pool:
         (factor, _), unit = self._factor(shrinkage)
         white = solve_triangular(factor, unit * x.T, lower=True, check_finite=False)
         log_det = 2 * float(np.log(np.diag(factor)).sum() - np.log(unit).sum())
-        found: Doubles = -0.5 * (
+        density: Doubles = -0.5 * (
             (white**2).sum(axis=0) + log_det + len(unit) * math.log(2 * math.pi)
         )
-        return found
+        return density
 
     def _factor(self, shrinkage: float) -> tuple[Any, Doubles]:
         """The Cholesky factor of S₀ scaled to unit diagonal, and the scale as a column."""
@@ -168,8 +170,8 @@ class Pool:
             if failed:
                 raise DgdmnError(NOT_POSITIVE)
             self._cache[key] = ((root, True), unit)
-        found: tuple[Any, Doubles] = self._cache[key]
-        return found
+        factor: tuple[Any, Doubles] = self._cache[key]
+        return factor
 
     def correlate(self, noise: Doubles, shrinkage: float) -> Doubles:
         """Standard normal rows as draws from N(0, S₀)."""
@@ -200,12 +202,12 @@ class Pool:
             unit = np.divide(1, np.sqrt(total), out=np.zeros_like(total), where=total > 0)
             scaled = self.scatter / (self.n or 1) * unit[:, None] * unit
             d, trace, squares = int((unit > 0).sum()), np.trace(scaled), (scaled**2).sum()
-            apart = squares - trace**2 / max(1, d)
-            amount = (squares + trace**2) / ((self.n + 1) * apart) if apart > 0 else 1.0
+            spread = squares - trace**2 / max(1, d)
+            amount = (squares + trace**2) / ((self.n + 1) * spread) if spread > 0 else 1.0
             distance = np.abs(np.log(np.array(SHRINKAGES)) - math.log(CAUTION * amount))
             self._cache["shrinkage"] = SHRINKAGES[int(distance.argmin())]
-        found: float = self._cache["shrinkage"]
-        return found
+        shrinkage: float = self._cache["shrinkage"]
+        return shrinkage
 
     def merge(self, other: "Pool") -> Self:
         """The pool of both; what a sleep froze must be frozen again."""
@@ -225,11 +227,11 @@ class Pool:
             _cache={},
         )
 
-    def remove(self, one: Component, code: Doubles) -> Self:
+    def remove(self, component: Component, code: Doubles) -> Self:
         """The pool without a component whose scatter is complete (q = d), to rounding."""
-        share = code_covariance(one.scatter.astype(np.float64), code.T)
-        mean = one.mean.astype(np.float64)[None]
-        total = self.total.remove(Moments(np.array([float(one.n)]), mean, np.diag(share)))
+        share = code_covariance(component.scatter.astype(np.float64), code.T)
+        mean = component.mean.astype(np.float64)[None]
+        total = self.total.remove(Moments(np.array([float(component.n)]), mean, np.diag(share)))
         n = as_count(float(total.counts[0]))
         return replace(self, scatter=self.scatter - share, total=total, n=n, _cache={})
 

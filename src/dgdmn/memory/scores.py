@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from dgdmn.memory.code import MixtureSpec, encode, reference_setting
-from dgdmn.memory.components import LARGEST, Component
+from dgdmn.memory.components import LARGEST, Component, stack_means
 from dgdmn.memory.gaussian import Doubles
 from dgdmn.memory.pool import Factor, Frozen, Pool
 from dgdmn.memory.unknown import relative_scores
@@ -41,28 +41,28 @@ def score_parts(
     tied = x @ weights + bias
     own = np.zeros_like(tied)
     white = encode(x, spec.code) @ frozen.whitening.T
-    for index, one in enumerate(components):
-        if len(one.scatter):
-            center, excess, log_det = own_factor(one, frozen, spec.code)
+    for index, component in enumerate(components):
+        if len(component.scatter):
+            center, excess, log_det = own_factor(component, frozen, spec.code)
             error = white[:, : len(center)] - center
             own[:, index] = -0.5 * (((error @ excess) * error).sum(axis=1) + log_det)
     return tied, own
 
 
-def own_factor(one: Component, frozen: Frozen, code: Doubles) -> Factor:
+def own_factor(component: Component, frozen: Frozen, code: Doubles) -> Factor:
     """The factor of a component, computed once.
 
     In whitened code St is the identity, and the covariance is α L⁻¹ C L⁻ᵀ + (1 − α) I.
     """
-    kept = frozen.factors.get(one)
+    kept = frozen.factors.get(component)
     if kept is None:
-        q = len(one.scatter)
+        q = len(component.scatter)
         whitening = frozen.whitening[:q, :q]
-        center = whitening @ encode(one.mean.astype(np.float64)[None], code)[0, :q]
-        scatter = one.scatter.astype(np.float64) / one.n
+        center = whitening @ encode(component.mean.astype(np.float64)[None], code)[0, :q]
+        scatter = component.scatter.astype(np.float64) / component.n
         half = blas.dtrmm(1.0, whitening, scatter, lower=1)
         whitened = blas.dtrmm(1.0, whitening, half, side=1, lower=1, trans_a=1)
-        trust = TRUST * one.n / (one.n + q)
+        trust = TRUST * component.n / (component.n + q)
         covariance = trust * (whitened + whitened.T) / 2
         covariance[np.diag_indices(q)] += 1 - trust
         factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
@@ -74,19 +74,19 @@ def own_factor(one: Component, frozen: Frozen, code: Doubles) -> Factor:
         excess = inverse + inverse.T  # its upper triangle is zero
         excess[np.diag_indices(q)] = np.diag(inverse) - 1
         log_det = 2 * float(np.log(np.diag(factor)).sum())
-        kept = frozen.factors[one] = (center, excess, log_det)
+        kept = frozen.factors[component] = (center, excess, log_det)
     return kept
 
 
 def class_scores(scores: Doubles, labels: NDArray[np.int64], n_classes: int) -> Doubles:
     """Log-sum-exp over the components of each class, shape (n, n_classes); −∞ for classes without any."""
-    found = np.full((len(scores), n_classes), -np.inf)
+    by_class = np.full((len(scores), n_classes), -np.inf)
     if len(set(labels.tolist())) == len(labels):  # the usual case, and much faster
-        found[:, labels] = scores
-        return found
+        by_class[:, labels] = scores
+        return by_class
     for label in np.unique(labels):
-        found[:, label] = np.logaddexp.reduce(scores[:, labels == label], axis=1)
-    return found
+        by_class[:, label] = np.logaddexp.reduce(scores[:, labels == label], axis=1)
+    return by_class
 
 
 def score_against_background(
@@ -96,7 +96,6 @@ def score_against_background(
 
     The scores are those of the reference setting.
     """
-    means = np.stack([one.mean for one in components]).astype(np.float64)
-    counts = np.array([one.n for one in components], dtype=np.float64)
+    counts, means = stack_means(components)
     weights = pool.weights(components, reference_setting(spec.config)[0])[0]
     return relative_scores(scores, tied, means, weights, counts)

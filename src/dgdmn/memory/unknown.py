@@ -47,8 +47,8 @@ def relative_scores(
     inner = np.eye(len(share)) + root[:, None] * centered * root
     explained = (projected * np.linalg.solve(inner, projected.T).T).sum(axis=1)
     background = middle - 0.5 * float(share @ gram @ share) + 0.5 * explained
-    found: Doubles = scores.max(axis=1) - background
-    return found
+    relative: Doubles = scores.max(axis=1) - background
+    return relative
 
 
 def sketch(scores: Doubles) -> Counts:
@@ -71,5 +71,5 @@ def usual_share(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
     if not counts.any():
         return np.ones(len(scores))
     below = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
-    found: Doubles = np.interp(np.arcsinh(scores / UNIT), EDGES, below)
-    return found
+    quantile: Doubles = np.interp(np.arcsinh(scores / UNIT), EDGES, below)
+    return quantile
