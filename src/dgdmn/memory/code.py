@@ -20,11 +20,11 @@ OWN_WEIGHTS = (0.0, 0.35, 0.5, 1.0)
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
 REFERENCE = (0.001, 0.5)
 """Tested rows compare every pair with this one, and relative scores use it: counts of different times add up."""
-FULL_CODE, CODE = 256, 192
+MAX_FULL_CODE, CODE_DIM = 256, 192
 """Up to so many features the code is the features themselves; above, it has so many numbers."""
 TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
 """Candidates for the divisor of scores that makes probabilities honest."""
-DECODED = 64
+DECODER_DIM = 64
 """Numbers of the code that dreams are decoded from."""
 
 
@@ -39,7 +39,7 @@ class MixtureSpec:
     """Values of an input that dreams are decoded to; 0 where `invert` is given or inputs are too large."""
     invert: Callable[[Doubles], NDArray[Any]] | None = None
     """Inputs of features, where that is exact."""
-    input_bytes: int = 0
+    front_end_bytes: int = 0
     """Bytes that the front end keeps; they count."""
 
     @property
@@ -51,7 +51,7 @@ class MixtureSpec:
         """Numbers in the code."""
         if self.config.code_dim:
             return min(self.d, self.config.code_dim)
-        return self.d if self.d <= FULL_CODE else CODE
+        return self.d if self.d <= MAX_FULL_CODE else CODE_DIM
 
     @property
     def code(self) -> Doubles:
@@ -59,21 +59,21 @@ class MixtureSpec:
         return make_code(self.d, self.q, self.config.code_seed)
 
     @property
-    def fixed_bytes(self) -> int:
+    def pool_bytes(self) -> int:
         """Bytes of the pool: S, St and counts."""
         counts = 8 * (2 * len(SETTINGS) + len(TEMPERATURES))
-        decoder = 8 * (self.n_inputs * (DECODED + 1) + DECODED + 2) if self.n_inputs else 0
+        decoder = 8 * (self.n_inputs * (DECODER_DIM + 1) + DECODER_DIM + 2) if self.n_inputs else 0
         sums = triangle_bytes(self.d, 8) + 16 * self.d
         return sums + triangle_bytes(self.q, 8) + counts + decoder
 
     @property
-    def least_bytes(self) -> int:
+    def min_component_bytes(self) -> int:
         """Bytes of a component without its scatter."""
         return 4 * self.d + SKETCH_BYTES
 
     def check(self) -> None:
         """Refuse a budget that the pool alone exceeds."""
-        least = self.fixed_bytes + self.input_bytes + self.least_bytes
+        least = self.pool_bytes + self.front_end_bytes + self.min_component_bytes
         if least > self.config.memory_budget:
             raise UsageError(
                 f"memory_budget is {self.config.memory_budget:,}; {self.d:,} features need at least "
@@ -101,7 +101,7 @@ def reference_setting(config: Config) -> tuple[float, float]:
 def make_code(d: int, q: int, seed: int) -> Doubles:
     """An orthonormal (d, q) matrix that depends on the seed only."""
     rng = np.random.default_rng([seed, 6])
-    if d <= FULL_CODE:
+    if d <= MAX_FULL_CODE:
         return np.eye(d)[:, rng.permutation(d)[:q]]
     code, _ = np.linalg.qr(rng.standard_normal((d, q)))
     return code

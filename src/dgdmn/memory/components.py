@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from dgdmn.memory.code import DECODED, MixtureSpec, encode, triangle_bytes
+from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, triangle_bytes
 from dgdmn.memory.gaussian import Doubles, as_count, center_rows, pack, shrink, unpack
-from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
+from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, empty_sketch
 from dgdmn.storage import State, to_numpy, typed, whole
 from dgdmn.storage.checks import MAX_COUNT, row_count
 
-LARGEST = 1e15
+MAX_FEATURE = 1e15
 """Largest feature: sums of squares still fit float32."""
 
 
@@ -35,7 +35,7 @@ class Component:
     """Mean of the features, shape (d,); float32 once the budget has bound."""
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
-    sketch: Counts = field(default_factory=no_counts)
+    sketch: Counts = field(default_factory=empty_sketch)
     """How well its rows were known before they were learned: counts of relative scores."""
 
     def merge(self, other: "Component", code: Doubles) -> Self:
@@ -82,7 +82,7 @@ class Component:
         scatter = unpack(packed.astype(np.float64), q)
         check_scatter(scatter)
         mean = load_array(state, "mean", (spec.d,), floats)
-        if np.abs(mean).max() > LARGEST * 1.001:
+        if np.abs(mean).max() > MAX_FEATURE * 1.001:
             raise ValueError("a mean is too large")
         return cls(
             typed(state, "task", str),
@@ -111,7 +111,7 @@ class CrossMoment:
         """The sums before any row; None where inputs are not decoded."""
         if not spec.n_inputs:
             return None
-        p, r = spec.n_inputs, min(DECODED, spec.q)
+        p, r = spec.n_inputs, min(DECODER_DIM, spec.q)
         return cls(0, np.zeros(p), np.zeros(r), np.zeros((p, r)))
 
     def add(self, x: NDArray[Any], z: Doubles, weight: Doubles | None = None) -> Self:
@@ -159,7 +159,7 @@ def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[typ
 def check_scatter(scatter: Doubles) -> None:
     """Refuse a scatter that is not positive, but for the rounding of float32."""
     variance = np.diag(scatter)
-    if (variance < 0).any() or (variance > MAX_COUNT * LARGEST**2).any():
+    if (variance < 0).any() or (variance > MAX_COUNT * MAX_FEATURE**2).any():
         raise ValueError("a scatter is not positive")
     unit = 1 / np.sqrt(np.where(variance > 0, variance, 1))
     scaled = scatter * unit[:, None] * unit

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from dgdmn.core.errors import UsageError
-from dgdmn.memory.code import DECODED, MixtureSpec, code_covariance, encode
+from dgdmn.memory.code import DECODER_DIM, MixtureSpec, code_covariance, encode
 from dgdmn.memory.components import Component, stack_means
 from dgdmn.memory.gaussian import Doubles, gram
 from dgdmn.memory.pool import Frozen, Pool
@@ -57,7 +57,7 @@ def decode_features(
         raise UsageError(
             "inputs are too large to be generated; use at most 1,024 columns or 64 × 64 pixels"
         )
-    code = spec.code[:, :DECODED]
+    code = spec.code[:, :DECODER_DIM]
     counts, means = stack_means(components)
     between = np.sqrt(counts)[:, None] * (means - (counts @ means) / counts.sum())
     total = code_covariance(pool.scatter + gram(between), code)

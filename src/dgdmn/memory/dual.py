@@ -13,7 +13,7 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.memory.protocols import Array, GenerativeMemory, JointlyScored, MemoryFactory
 from dgdmn.memory.recognition import (
     Recognized,
-    known_by,
+    find_memory,
     predict_by,
     recognize,
     recognize_jointly,
@@ -136,7 +136,7 @@ class DualMemory:
 
     def task_of(self, new: Batch) -> str | None:
         """The task these labeled samples belong to (appendix A); None if no memory knows them."""
-        memory = known_by(new, self.memories(), self.config.gamma)
+        memory = find_memory(new, self.memories(), self.config.gamma)
         return memory.tasks.with_classes(new.classes()) if memory else None
 
     def memories(self) -> list[GenerativeMemory]:

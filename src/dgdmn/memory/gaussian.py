@@ -14,15 +14,15 @@ from scipy.linalg import cho_factor, cho_solve
 Doubles = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-FLOOR = 1e-9
+MIN_RIDGE = 1e-9
 """Smallest share of a column's variance that is added: it keeps factors positive."""
 
 
-NOISE = 1e-14
+MIN_RELATIVE_VARIANCE = 1e-14
 """Smallest variance of a column, as a share of its squared mean: below is rounding."""
 
 
-NOTHING = 1e-9
+COUNT_TOLERANCE = 1e-9
 """Share of a count that is rounding when all rows of a group were removed."""
 MIN_SHRINKAGE = 1e-3
 """Least shrinkage of the covariance that fills missing values."""
@@ -69,7 +69,7 @@ class Moments:
     def remove(self, other: "Moments") -> Self:
         """The moments without rows that were merged before, to rounding; diagonal scatters only."""
         counts = self.counts - other.counts
-        counts = np.where(counts > NOTHING * self.counts, counts, 0.0)
+        counts = np.where(counts > COUNT_TOLERANCE * self.counts, counts, 0.0)
         weights, removed = self.counts[:, None], other.counts[:, None]
         left = np.where(counts > 0, counts, 1.0)[:, None]
         means = (weights * self.means - removed * other.means) / left
@@ -83,7 +83,9 @@ class Moments:
         within = self.scatter if self.scatter.ndim == 1 else np.diag(self.scatter)
         deviations = self.means - (self.counts @ self.means) / n
         variance: Doubles = (within + self.counts @ deviations**2) / n
-        return np.where(variance > NOISE * (self.means**2).max(axis=0), variance, 0.0)
+        return np.where(
+            variance > MIN_RELATIVE_VARIANCE * (self.means**2).max(axis=0), variance, 0.0
+        )
 
     def pooled(self, d: int) -> tuple[Doubles, Doubles, float]:
         """Mean and covariance of all rows in the first d columns, whatever their group, and the number of rows."""
@@ -145,7 +147,7 @@ def shrink(covariance: Doubles, amount: float, total: Doubles) -> Doubles:
     ratio = np.divide(np.diag(covariance), total, out=np.zeros_like(total), where=varies)
     share = ratio[varies].mean() if varies.any() else 1.0
     shrunk = (1 - amount) * covariance
-    target = np.where(varies, max(amount * share, FLOOR) * total, 1.0)
+    target = np.where(varies, max(amount * share, MIN_RIDGE) * total, 1.0)
     shrunk[np.diag_indices_from(shrunk)] += target
     return shrunk
 
@@ -162,7 +164,9 @@ def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) 
     if covariance.ndim == 2:
         amount = max(MIN_SHRINKAGE, len(mean) / (n + len(mean)))
         variance = np.diag(covariance)  # of a constant column: the rounding of means in float32
-        sigma = shrink(covariance, amount, np.where(variance > NOISE * mean**2, variance, 0.0))
+        sigma = shrink(
+            covariance, amount, np.where(variance > MIN_RELATIVE_VARIANCE * mean**2, variance, 0.0)
+        )
         precision = solve(sigma, np.eye(len(mean)))
         patterns, group = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
         order = np.argsort(group.ravel(), kind="stable")

@@ -19,10 +19,18 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import merge_means, shrink_scatters
-from dgdmn.memory.code import DECODED, MixtureSpec, encode, reference_setting
-from dgdmn.memory.components import LARGEST, Component, CrossMoment, stack_means
+from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, reference_setting
+from dgdmn.memory.components import MAX_FEATURE, Component, CrossMoment, stack_means
 from dgdmn.memory.dreams import DREAM_DEVIATION, decode_features, draw_features
-from dgdmn.memory.gaussian import NOTHING, Doubles, Moments, as_count, center_rows, gram, softmax
+from dgdmn.memory.gaussian import (
+    COUNT_TOLERANCE,
+    Doubles,
+    Moments,
+    as_count,
+    center_rows,
+    gram,
+    softmax,
+)
 from dgdmn.memory.held_out import HELD_OUT, MAX_TESTED, TEST_EVERY, compare_settings
 from dgdmn.memory.pool import Frozen, Pool
 from dgdmn.memory.protocols import Role
@@ -33,7 +41,7 @@ from dgdmn.memory.scores import (
     score_components,
 )
 from dgdmn.memory.task_log import TaskInfo, TaskLog
-from dgdmn.memory.unknown import sketch, usual_share
+from dgdmn.memory.unknown import sketch, tested_quantile
 from dgdmn.storage import State, typed, whole
 
 
@@ -67,14 +75,14 @@ class MixtureMemory:
         """
         (task,) = tasks
         x, y, weight = np.asarray(new.x, np.float64), np.asarray(new.y), new.weight
-        if (size := float(np.abs(x).max(initial=0))) > LARGEST:
+        if (size := float(np.abs(x).max(initial=0))) > MAX_FEATURE:
             raise UsageError(
-                f"a value of X is {size:.3g}; it must be at most {LARGEST:g}; scale X first"
+                f"a value of X is {size:.3g}; it must be at most {MAX_FEATURE:g}; scale X first"
             )
         self.tasks = self.tasks.add(tasks)
         self.age += len(y)
         if new.raw is not None and self.pool.inputs is not None:
-            code = encode(x, self.spec.code[:, :DECODED])
+            code = encode(x, self.spec.code[:, :DECODER_DIM])
             self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code, weight))
         tested = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
         if self.pool.untested + len(y) >= TEST_EVERY and tested.any():
@@ -134,7 +142,7 @@ class MixtureMemory:
         self.pool = replace(
             pool,
             votes=pool.votes + result.votes,
-            surprise=pool.surprise + result.log_losses,
+            log_losses=pool.log_losses + result.log_losses,
             untested=0,
         )
 
@@ -181,17 +189,17 @@ class MixtureMemory:
         (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
-        budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
+        budget = self.config.memory_budget - self.spec.pool_bytes - self.spec.front_end_bytes
         if sum(component.nbytes for component in gather([self, *awake])) <= budget:
             return True
-        most = budget // self.spec.least_bytes - len(gather(awake))
+        most = budget // self.spec.min_component_bytes - len(gather(awake))
         self.components, between = merge_means(self.components, most, self.spec.code)
         if between:
             self.pool = self.pool.add_scatter(gram(np.stack(between)))
         fits = len(self.components) <= most
         if not fits and not awake:
             needed = self.config.memory_budget - budget
-            needed += self.spec.least_bytes * len(self.components)
+            needed += self.spec.min_component_bytes * len(self.components)
             warnings.warn(
                 f"memory_budget is {self.config.memory_budget:,}; one mean per class needs {needed:,} "
                 "bytes, so the memory grows beyond it",
@@ -207,7 +215,7 @@ class MixtureMemory:
         small = iter(
             shrink_scatters(
                 everything,
-                budget - self.spec.least_bytes * len(everything),
+                budget - self.spec.min_component_bytes * len(everything),
                 share=max(self.config.kappa, n_new / max(1, n_new + self.age)),
                 new=np.array(new),
                 times=[times[component.task].times for component in everything],
@@ -312,13 +320,13 @@ class MixtureMemory:
         components = gather([self, *others])
         return score_against_background(scores, tied, components, self.pool, self.spec)
 
-    def usual_share(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
+    def tested_quantile(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
         """The share of tested rows that were known worse than each row; None if that was not measured."""
         components = gather([self, *others])
         sketches = [component.sketch for component in components]
         if len(components) < 2 or not np.any(sketches):
             return None
-        return usual_share(self.relative_scores(x, others), sketches)
+        return tested_quantile(self.relative_scores(x, others), sketches)
 
     def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """log p(x) of the features if all components are equally likely; exact for g = 1."""
@@ -406,7 +414,7 @@ class MixtureMemory:
     def nbytes(self, *, at_capacity: bool = False) -> int:
         """Bytes of components and, in the long-term memory, of the pool."""
         own = sum(component.nbytes for component in self.components)
-        return own + (self.spec.fixed_bytes if self.role == "ltm" else 0)
+        return own + (self.spec.pool_bytes if self.role == "ltm" else 0)
 
     def buffer_bytes(self) -> int:
         return 0
@@ -445,7 +453,7 @@ class MixtureMemory:
         if self.role == "ltm":
             self.pool = Pool.load(typed(state, "pool", dict), self.spec)
             rows = sum(component.n for component in self.components)
-            if rows > self.pool.n * (1 + NOTHING):  # sums of weights are rounded
+            if rows > self.pool.n * (1 + COUNT_TOLERANCE):  # sums of weights are rounded
                 raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")
 
 

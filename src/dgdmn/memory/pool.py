@@ -25,20 +25,20 @@ from dgdmn.memory.code import (
     code_covariance,
 )
 from dgdmn.memory.components import Component, CrossMoment, check_scatter, load_array, stack_means
-from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, as_count, pack, shrink, unpack
+from dgdmn.memory.gaussian import MIN_RIDGE, Doubles, Moments, as_count, pack, shrink, unpack
 from dgdmn.storage import State, typed, whole
 from dgdmn.storage.checks import row_count
 
-CLEAR = 3.0
+CLEAR_DEVIATIONS = 3.0
 """A pair is clearly better if it gains so many deviations of the number of rows on which it differs. On validation
 rows of Digits, HAPT and CLINC150 anything from 1.5 up is equal, so the expected pair is enough there."""
-CAUTION = 3.0
+SHRINKAGE_FACTOR = 3.0
 """λ is this multiple of the amount that estimates the covariance best: classes lie closer together than rows
 (validation rows of Digits, HAPT and CLINC150, all and few of them)."""
 NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
-NOISE = 1e-10
+CONSTANT_VARIANCE = 1e-10
 """Variance of a constant column, as a share of its squared mean: with less, rounding would decide."""
-STALE = 1.1
+REFRESH_FACTOR = 1.1
 """St is made again between two sleeps when the rows have grown by this factor: a covariance of few rows says
 little about the next ones."""
 Factor = tuple[Doubles, Doubles, float]
@@ -113,7 +113,7 @@ class Pool:
     """Rows in S, or the sum of their weights."""
     votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, len(SETTINGS)), np.int64))
     """Rows tested before they were learned: how many only this setting, or only REFERENCE, had right."""
-    surprise: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
+    log_losses: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
     """Sum of −log p(right class) of tested rows for each temperature."""
     untested: int = 0
     """Rows learned since the last test."""
@@ -136,8 +136,10 @@ class Pool:
         if (
             constant.size
         ):  # almost none of their own: dreams do not vary, and the code does not see them
-            least = FLOOR * (float(np.diag(shrunk)[total > 0].sum()) / len(total) or 1.0)
-            shrunk[constant, constant] = NOISE * self.total.means[0, constant] ** 2 + least
+            least = MIN_RIDGE * (float(np.diag(shrunk)[total > 0].sum()) / len(total) or 1.0)
+            shrunk[constant, constant] = (
+                CONSTANT_VARIANCE * self.total.means[0, constant] ** 2 + least
+            )
         return shrunk
 
     def weights(self, components: Sequence[Component], shrinkage: float) -> tuple[Doubles, Doubles]:
@@ -188,7 +190,7 @@ class Pool:
         expected = SETTINGS.index((self._expected_shrinkage(), weight))
         net, differ = gained - lost, gained + lost
         better, differ = net - net[expected], differ + differ[expected]
-        better = np.where(better >= CLEAR * np.sqrt(differ), better, 0)
+        better = np.where(better >= CLEAR_DEVIATIONS * np.sqrt(differ), better, 0)
         best = int(better.argmax()) if better.max() > 0 else expected
         return allowed_settings(config)[best]
 
@@ -204,7 +206,7 @@ class Pool:
             d, trace, squares = int((unit > 0).sum()), np.trace(scaled), (scaled**2).sum()
             spread = squares - trace**2 / max(1, d)
             amount = (squares + trace**2) / ((self.n + 1) * spread) if spread > 0 else 1.0
-            distance = np.abs(np.log(np.array(SHRINKAGES)) - math.log(CAUTION * amount))
+            distance = np.abs(np.log(np.array(SHRINKAGES)) - math.log(SHRINKAGE_FACTOR * amount))
             self._cache["shrinkage"] = SHRINKAGES[int(distance.argmin())]
         shrinkage: float = self._cache["shrinkage"]
         return shrinkage
@@ -220,7 +222,7 @@ class Pool:
             total=self.total.merge(other.total),
             n=as_count(self.n + other.n),
             votes=self.votes + other.votes,
-            surprise=self.surprise + other.surprise,
+            log_losses=self.log_losses + other.log_losses,
             untested=self.untested + other.untested,
             inputs=inputs,
             frozen=None,
@@ -236,7 +238,7 @@ class Pool:
         return replace(self, scatter=self.scatter - share, total=total, n=n, _cache={})
 
     def temperature(self) -> float:
-        return TEMPERATURES[int(np.argmin(self.surprise))]
+        return TEMPERATURES[int(np.argmin(self.log_losses))]
 
     def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
         """What a sleep would freeze now with these λ and g."""
@@ -253,7 +255,7 @@ class Pool:
 
     def refresh(self, code: Doubles) -> Self:
         """The pool with a new St if the old one is stale; λ, g and the temperature stay."""
-        if self.frozen is None or self.n <= STALE * self.frozen.n:
+        if self.frozen is None or self.n <= REFRESH_FACTOR * self.frozen.n:
             return self
         covariance = self._code_covariance(self.frozen.setting[0], code)
         return replace(self, frozen=replace(self.frozen, code_covariance=covariance, n=self.n))
@@ -264,7 +266,7 @@ class Pool:
         if (
             code.shape[0] > code.shape[1]
         ):  # columns of very different units leave it almost singular
-            covariance[np.diag_indices_from(covariance)] += FLOOR * np.diag(covariance).mean()
+            covariance[np.diag_indices_from(covariance)] += MIN_RIDGE * np.diag(covariance).mean()
         return covariance
 
     def __getstate__(self) -> dict[str, Any]:
@@ -277,7 +279,7 @@ class Pool:
             "variation": self.total.scatter,
             "n": self.n,
             "votes": self.votes,
-            "surprise": self.surprise,
+            "surprise": self.log_losses,
             "untested": self.untested,
         }
         state |= {} if self.inputs is None else {"inputs": dict(vars(self.inputs))}
@@ -289,10 +291,10 @@ class Pool:
         doubles = (np.float64,)
         triangle = load_array(state, "scatter", (spec.d * (spec.d + 1) // 2,), doubles)
         votes = load_array(state, "votes", (2, len(SETTINGS)), (np.int64,))
-        surprise = load_array(state, "surprise", (len(TEMPERATURES),), doubles)
+        log_losses = load_array(state, "surprise", (len(TEMPERATURES),), doubles)
         scatter = unpack(triangle, spec.d)
         check_scatter(scatter)
-        if (votes < 0).any() or (surprise < 0).any():
+        if (votes < 0).any() or (log_losses < 0).any():
             raise ValueError("a count of tested rows is negative")
         frozen, inputs = None, CrossMoment.empty(spec)
         if "frozen" in state:
@@ -312,4 +314,4 @@ class Pool:
         if (variation < 0).any():
             raise ValueError("variation has a negative value")
         total = Moments(np.array([float(n)]), mean[None], variation)
-        return cls(scatter, total, n, votes, surprise, untested, inputs, frozen)
+        return cls(scatter, total, n, votes, log_losses, untested, inputs, frozen)

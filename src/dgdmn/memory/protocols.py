@@ -94,7 +94,7 @@ class JointlyScored(Protocol):
     def joint_proba(self, x: Array, others: Sequence[Any]) -> Array:
         """Class probabilities by the components of all these memories."""
 
-    def usual_share(self, x: Array, others: Sequence[Any]) -> Array | None:
+    def tested_quantile(self, x: Array, others: Sequence[Any]) -> Array | None:
         """The share of tested rows that were known worse than each sample; None if that was not measured."""
 
     def log_density(self, x: Array, others: Sequence[Any]) -> Array:

@@ -52,7 +52,7 @@ def predict_by(x: Array, memories: Memories, chosen: NDArray[np.intp]) -> Array:
     return answers
 
 
-def known_by(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory | None:
+def find_memory(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory | None:
     """The memory that knows a task's samples best, with a mean recognition loss below γ; None if none does.
 
     A memory that never met one of their classes cannot know them.
@@ -75,6 +75,6 @@ def recognize_jointly(x: Array, memories: Memories) -> Recognized:
     for index, memory in enumerate(order):
         if (owner == index).any():
             losses[:, memory] = -np.logaddexp.reduce(scores[:, owner == index], axis=1)
-    share = first.usual_share(x, memories[:-1])
+    share = first.tested_quantile(x, memories[:-1])
     known = np.ones(len(x), dtype=bool) if share is None else share >= UNKNOWN_RATE
     return Recognized(losses, losses.argmin(axis=1), known)

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from dgdmn.memory.code import MixtureSpec, encode, reference_setting
-from dgdmn.memory.components import LARGEST, Component, stack_means
+from dgdmn.memory.components import MAX_FEATURE, Component, stack_means
 from dgdmn.memory.gaussian import Doubles
 from dgdmn.memory.pool import Factor, Frozen, Pool
 from dgdmn.memory.unknown import relative_scores
 
-TRUST = 0.6
+OWN_SHARE = 0.6
 """α of many rows: share of its own scatter in a component's covariance."""
 CHUNK = 1_000
 """Rows scored at a time."""
@@ -22,7 +22,7 @@ def score_components(
     x: Doubles, components: Sequence[Component], pool: Pool, frozen: Frozen, spec: MixtureSpec
 ) -> tuple[Doubles, Doubles]:
     """Total scores L + g (O − T) of each component, and their tied part L, both (n, components)."""
-    x = np.clip(x, -LARGEST, LARGEST)  # farther away is not different
+    x = np.clip(x, -MAX_FEATURE, MAX_FEATURE)  # farther away is not different
     if not components:
         return np.zeros((len(x), 0)), np.zeros((len(x), 0))
     parts = [
@@ -62,13 +62,13 @@ def own_factor(component: Component, frozen: Frozen, code: Doubles) -> Factor:
         scatter = component.scatter.astype(np.float64) / component.n
         half = blas.dtrmm(1.0, whitening, scatter, lower=1)
         whitened = blas.dtrmm(1.0, whitening, half, side=1, lower=1, trans_a=1)
-        trust = TRUST * component.n / (component.n + q)
-        covariance = trust * (whitened + whitened.T) / 2
-        covariance[np.diag_indices(q)] += 1 - trust
+        own_share = OWN_SHARE * component.n / (component.n + q)
+        covariance = own_share * (whitened + whitened.T) / 2
+        covariance[np.diag_indices(q)] += 1 - own_share
         factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
         if failed:  # float32 of a scatter that whitening has magnified
             values, vectors = np.linalg.eigh(covariance)
-            values = np.maximum(values, 1 - trust)
+            values = np.maximum(values, 1 - own_share)
             factor = np.linalg.cholesky((vectors * values) @ vectors.T)
         inverse, _ = lapack.dpotri(factor, lower=1)
         excess = inverse + inverse.T  # its upper triangle is zero

@@ -57,11 +57,11 @@ def sketch(scores: Doubles) -> Counts:
     return np.histogram(places, EDGES)[0].astype(np.uint32)
 
 
-def no_counts() -> Counts:
+def empty_sketch() -> Counts:
     return np.zeros(BINS, np.uint32)
 
 
-def usual_share(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
+def tested_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
     """The share of tested rows with a lower score, shape (n,); 1 if no row was tested.
 
     `sketches` are those of all components, the one met last comes last.

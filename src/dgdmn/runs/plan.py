@@ -59,7 +59,7 @@ def plan_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]
         inputs = FrontEnd.fit(few, config.features, seed=config.code_seed)
         spec = MixtureSpec(config, inputs.n_features, inputs.n_decoded, inputs.inverse)
         spec.check()
-        start = spec.fixed_bytes + bytes_in(inputs.state())
+        start = spec.pool_bytes + bytes_in(inputs.state())
         return _plan_mixture(spec, tasks, start, algorithm_info(name).short_term)
     _check_epochs(name)
     outputs = max(config.n_classes, len(_classes(tasks)))
@@ -212,7 +212,7 @@ def _plan_mixture(
     stages, component = list[Stage](), 8 * spec.d + triangle_bytes(spec.q, 8)
     for task, y in tasks:
         size += component * len(np.unique(y))
-        kept = max(min(size, spec.config.memory_budget), spec.fixed_bytes)
+        kept = max(min(size, spec.config.memory_budget), spec.pool_bytes)
         stages.append(Stage("learn", (task,), samples=len(y), bytes=kept))
         awake = (*awake, task) if short_term else ()
         if len(awake) >= spec.config.n_stm:
