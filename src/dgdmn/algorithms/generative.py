@@ -267,7 +267,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def _mixtures(self, fitted: FittedState, verb: str) -> list[MixtureMemory]:
         """The memories of a snapshot, the long-term memory first; only mixtures can forget and merge."""
-        memories = fitted.memory.mixtures()  # type: ignore[attr-defined]
+        memories = fitted.memory.copy_memories()  # type: ignore[attr-defined]
         if not all(isinstance(memory, MixtureMemory) for memory in memories):
             name = type(memories[0]).__name__
             raise UsageError(f"{name} cannot {verb}; only the mixture memory can (preset 'best')")
@@ -282,7 +282,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             by_task_name=self.uses_task_names,
             consolidated=dict(long_term.tasks) if long_term else {},
             age=getattr(long_term, "age", 0),
-            chosen=long_term.chosen() if isinstance(long_term, MixtureMemory) else {},
+            chosen=long_term.chosen_settings() if isinstance(long_term, MixtureMemory) else {},
         )
 
     def _require_long_term(self) -> tuple[FittedState, GenerativeMemory]:

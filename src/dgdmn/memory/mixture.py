@@ -398,10 +398,15 @@ class MixtureMemory:
             return self.pool.frozen
         return self.pool.freeze(self._choose(gather([self, *others])), self.spec.code)
 
-    def chosen(self) -> dict[str, float]:
-        """λ, g and the temperature that answer now."""
-        (shrinkage, weight), temperature = self._frozen().setting, self._frozen().temperature
-        return {"shrinkage": shrinkage, "own_covariance": weight, "temperature": temperature}
+    def chosen_settings(self) -> dict[str, float]:
+        """λ, g and the temperature of predictions now."""
+        frozen = self._frozen()
+        shrinkage, weight = frozen.setting
+        return {
+            "shrinkage": shrinkage,
+            "own_covariance": weight,
+            "temperature": frozen.temperature,
+        }
 
     def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
         """λ and g. A covariance of fewer rows than numbers is mostly the pooled one, so it may count in full."""

@@ -90,7 +90,7 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
     _check_size(info, sizes)
     if is_mixture(info.algorithm, info.config):
         tasks = [(f"next task {n}", np.zeros(size)) for n, size in enumerate(sizes, start=1)]
-        (spec,) = {memory.spec for memory in model.fitted_.snapshot().memory.mixtures()}  # type: ignore[attr-defined]
+        (spec,) = {memory.spec for memory in model.fitted_.snapshot().memory.copy_memories()}  # type: ignore[attr-defined]
         return _plan_mixture(spec, tasks, info.memory_bytes, info.short_term, tuple(info.awake))
     _check_epochs(info.algorithm)
     # Inputs get one value, and new classes may come.
