@@ -1,4 +1,4 @@
-"""How components give up precision when the byte budget binds."""
+"""Fit components into a byte budget: first scatters shrink, then means of a class merge."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -33,11 +33,11 @@ def shrink_scatters(
 
 
 def merge_means(
-    components: Sequence[Component], most: int, code: Doubles
+    components: Sequence[Component], limit: int, code: Doubles
 ) -> tuple[tuple[Component, ...], list[Doubles]]:
-    """Merge components of the same class, oldest first, until at most so many are left, if possible.
+    """Merge components of the same class, oldest first, until at most `limit` are left, if possible.
 
-    Also returns what the pooled scatter gains: outer products of these vectors.
+    Also returns the vectors whose outer products the merges add to the pooled scatter.
     """
     kept: dict[int, Component] = dict(enumerate(components))
     later: dict[int, deque[int]] = {}
@@ -45,7 +45,7 @@ def merge_means(
         later.setdefault(component.label, deque()).append(place)
     between = []
     for place, component in enumerate(components):
-        if len(kept) <= most:
+        if len(kept) <= limit:
             break
         later[component.label].popleft()
         if later[component.label]:

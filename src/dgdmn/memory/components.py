@@ -1,4 +1,4 @@
-"""Sums of the mixture memory: one component for each class within a task, and inputs with their code.
+"""Sums of the mixture memory: a component for each class within a task, and the regression from code to inputs.
 
 All values are immutable: a change makes a new one.
 """
@@ -36,10 +36,10 @@ class Component:
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
     sketch: Counts = field(default_factory=empty_sketch)
-    """How well its rows were known before they were learned: counts of relative scores."""
+    """Histogram of the relative scores of its rows, taken before they were learned."""
 
     def merge(self, other: "Component", code: Doubles) -> Self:
-        """Both components as one; the code maps features to code (Chan's formula)."""
+        """Both components as one (Chan's formula); `code` is U."""
         n, q = self.n + other.n, min(len(self.scatter), len(other.scatter))
         difference = other.mean.astype(np.float64) - self.mean
         between = math.sqrt(self.n * other.n / n) * encode(difference[None], code)[0, :q]
@@ -53,7 +53,7 @@ class Component:
         )
 
     def between(self, other: "Component") -> Doubles:
-        """What merging both adds to the pooled scatter: the outer product of this vector."""
+        """The vector whose outer product a merge of both adds to the pooled scatter."""
         difference = other.mean.astype(np.float64) - self.mean
         vector: Doubles = math.sqrt(self.n * other.n / (self.n + other.n)) * difference
         return vector
@@ -68,7 +68,7 @@ class Component:
 
     @classmethod
     def load(cls, state: State, spec: MixtureSpec, n_classes: int) -> Self:
-        """The component that `state` described; every value is checked."""
+        """Load what `state` returned; every value is checked."""
         floats = (np.float64, np.float32)
         label = whole(state, "label", 0, n_classes - 1)
         packed = np.array(to_numpy(state["scatter"]))
@@ -96,7 +96,7 @@ class Component:
 
 @dataclass(frozen=True, eq=False)
 class CrossMoment:
-    """Sums over inputs x and their code z: the linear map from code to input."""
+    """Sums over inputs x and their code z, from which the linear map from code to input follows."""
 
     n: float
     mean_x: Doubles
@@ -104,7 +104,7 @@ class CrossMoment:
     scatter: Doubles
     """Σ (x − mean)(z − mean)', shape (inputs, code)."""
     bounds: Doubles = field(default_factory=lambda: np.zeros(2))
-    """The lowest and the highest value of all inputs: nothing else is decoded."""
+    """The smallest and the largest input value; decoded values are clipped to them."""
 
     @classmethod
     def empty(cls, spec: MixtureSpec) -> Self | None:
@@ -149,7 +149,7 @@ def stack_means(components: Sequence[Component]) -> tuple[Doubles, Doubles]:
 
 
 def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:
-    """The array of a saved state, if it has this shape and one of these types."""
+    """The array of a saved state; it must have this shape and one of these types."""
     array = np.array(to_numpy(state[name]))
     if array.shape != shape or array.dtype.type not in kinds:
         raise ValueError(f"{name} is {array.dtype} of shape {array.shape}; it must be {shape}")
@@ -157,7 +157,7 @@ def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[typ
 
 
 def check_scatter(scatter: Doubles) -> None:
-    """Refuse a scatter that is not positive, but for the rounding of float32."""
+    """Raise ValueError if a scatter is not positive semidefinite up to the rounding of float32."""
     variance = np.diag(scatter)
     if (variance < 0).any() or (variance > MAX_COUNT * MAX_FEATURE**2).any():
         raise ValueError("a scatter is not positive")

@@ -15,19 +15,15 @@ Doubles = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 MIN_RIDGE = 1e-9
-"""Smallest share of a column's variance that is added: it keeps factors positive."""
-
-
+"""Smallest ridge, as a share of a column's variance: it keeps Cholesky factors positive."""
 MIN_RELATIVE_VARIANCE = 1e-14
-"""Smallest variance of a column, as a share of its squared mean: below is rounding."""
-
-
+"""A column with a smaller variance, as a share of its squared mean, is constant up to rounding."""
 COUNT_TOLERANCE = 1e-9
-"""Share of a count that is rounding when all rows of a group were removed."""
+"""A count that falls below this share of itself when rows are removed is zero up to rounding."""
 MIN_SHRINKAGE = 1e-3
 """Least shrinkage of the covariance that fills missing values."""
 FILL_PASSES = 3
-"""Passes over the rows of a first call: each fills by the moments of the rows as filled before."""
+"""Passes over the rows of a first call: each uses the moments of the rows that the pass before has filled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +137,7 @@ def shrink(covariance: Doubles, amount: float, total: Doubles) -> Doubles:
     """(1 − λ) S + λ τ diag(T), where T are the variances of all rows and τ is the mean of S / T.
 
     This is scikit-learn's shrinkage of columns that were standardized, so units do not matter. A column that
-    is constant within every class still has a variance: without it, one odd value would decide everything.
+    is constant within every class still gets a variance: without it, one unusual value would decide everything.
     """
     varies = total > 0
     ratio = np.divide(np.diag(covariance), total, out=np.zeros_like(total), where=varies)
@@ -155,7 +151,8 @@ def shrink(covariance: Doubles, amount: float, total: Doubles) -> Doubles:
 def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) -> NDArray[Any]:
     """X with each NaN replaced by its mean given the values of its row: μ_m + Σ_mo Σ_oo⁻¹ (x_o − μ_o).
 
-    The covariance of n rows is shrunk by d / (n + d); if it is a diagonal, shape (d,), the mean is what is left.
+    The covariance of n rows is shrunk by d / (n + d). If only its diagonal is known, shape (d,), a NaN becomes the
+    mean of its column.
     """
     missing = np.isnan(X)
     if not missing.any():
@@ -176,7 +173,7 @@ def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) 
             if not len(m) or not len(o):
                 continue
             known = difference[np.ix_(rows, o)]
-            if len(m) <= len(o):  # the same by the inverse: Λ_mm is the smaller matrix
+            if len(m) <= len(o):  # the same from the precision: Λ_mm is the smaller matrix
                 difference[np.ix_(rows, m)] = -solve(
                     precision[np.ix_(m, m)], precision[np.ix_(m, o)] @ known.T
                 ).T
@@ -198,7 +195,7 @@ def column_means(X: NDArray[Any]) -> Doubles:
 
 
 def fill_from_rows(X: NDArray[Any]) -> NDArray[Any]:
-    """X with each NaN replaced by its mean given its row, by the moments of these rows; 0 in an empty column."""
+    """X with each NaN replaced by its mean given its row, from the moments of X itself; 0 in an empty column."""
     missing = np.isnan(X)
     if not missing.any():
         return X

@@ -1,4 +1,4 @@
-"""The mixture memory: exact sums in a fixed random code, one Gaussian for each class within a task.
+"""The mixture memory: one Gaussian for each class within a task, kept as exact sums in a fixed random code.
 
 Each component keeps a count, a mean of the features and a scatter in the code. All components of a dual memory
 share one pooled scatter. Bayes' rule on these Gaussians gives the class. Sums do not depend on the order of
@@ -52,11 +52,11 @@ class MixtureMemory:
         self.spec, self.config, self.role, self.n_classes = spec, spec.config, role, n_classes
         self.tasks, self.age = TaskLog(), 0
         self.components: tuple[Component, ...] = ()
-        """In the order in which they were last met."""
+        """Components, the one met last at the end."""
         self.pool = Pool.empty(spec.d if role == "ltm" else 0, CrossMoment.empty(spec))
-        """A task memory gets the pool of the long-term memory before each use."""
+        """Owned by the long-term memory; a task memory gets it before each use."""
         self.class_weights: Doubles | None = None
-        """Priors that the user gave, one for each class; never saved here: the estimator sets them."""
+        """Class priors that the user gave, set and saved by the estimator."""
 
     # Learning
 
@@ -92,7 +92,7 @@ class MixtureMemory:
             x, y = x[tested], y[tested]
         self._add(x, y, task, weight)
         self.pool = self.pool.refresh(self.spec.code)
-        if self.pool.frozen is not None:  # a prediction between two small batches has less to do
+        if self.pool.frozen is not None:  # so that the next prediction is fast
             for component in self.components[-len(np.unique(new.y)) :]:
                 if len(component.scatter):
                     own_factor(component, self.pool.frozen, self.spec.code)
@@ -185,8 +185,8 @@ class MixtureMemory:
     ) -> bool:
         """Shrink scatters until this memory and the awake ones fit `memory_budget`; returns whether they do.
 
-        Let B be the bytes for scatters. Fresh and awake components get max(κ, n_new / (n_new + age)) of it
-        (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
+        Fresh and awake components get max(κ, n_new / (n_new + age)) of the bytes for scatters (Algorithm 1), the
+        past gets the rest; both parts are split by how often a task was met. A component keeps the largest
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
         budget = self.config.memory_budget - self.spec.pool_bytes - self.spec.front_end_bytes
@@ -279,7 +279,7 @@ class MixtureMemory:
     def joint_scores(
         self, x: Any, others: Sequence[Self]
     ) -> tuple[Doubles, NDArray[np.int64], NDArray[np.int64]]:
-        """log p(x, component) up to a term that all share; the class and the memory of each component."""
+        """log p(x, component) up to a common term; the class of each component, and the index of its memory."""
         memories = [self, *others]
         components = gather(memories)
         labels = np.array([component.label for component in components], dtype=np.int64)
@@ -289,7 +289,7 @@ class MixtureMemory:
         return scores + self.log_priors(components, frozen), labels, owner
 
     def log_priors(self, components: Sequence[Component], frozen: Frozen) -> Doubles:
-        """What priors add to the score of each component, times the temperature that scores are divided by."""
+        """Log prior of each component, times the temperature that its score is divided by later."""
         weights = np.ones(len(components))
         if self.config.priors == "met" and components:
             weights = np.array([component.n for component in components], dtype=np.float64)
@@ -321,7 +321,7 @@ class MixtureMemory:
         return score_against_background(scores, tied, components, self.pool, self.spec)
 
     def tested_quantile(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
-        """The share of tested rows that were known worse than each row; None if that was not measured."""
+        """The share of tested rows with a lower relative score than each row; None before two components and a test."""
         components = gather([self, *others])
         sketches = [component.sketch for component in components]
         if len(components) < 2 or not np.any(sketches):
@@ -393,7 +393,7 @@ class MixtureMemory:
         return self.age
 
     def _frozen(self, others: Sequence[Self] = ()) -> Frozen:
-        """What the last sleep froze; before the first sleep, what it would freeze now."""
+        """What the last sleep froze; before the first sleep, what a sleep would freeze now."""
         if self.pool.frozen is not None:
             return self.pool.frozen
         return self.pool.freeze(self._choose(gather([self, *others])), self.spec.code)
@@ -409,7 +409,7 @@ class MixtureMemory:
         }
 
     def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
-        """λ and g. A covariance of fewer rows than numbers is mostly the pooled one, so it may count in full."""
+        """λ and g. With few rows a component's covariance is mostly the pooled one, so g is 1."""
         few = sum(component.n for component in components) < self.spec.q * len(components)
         return self.pool.choose(self.config, 1.0 if few else 0.35)
 

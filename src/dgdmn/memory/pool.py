@@ -30,17 +30,17 @@ from dgdmn.storage import State, typed, whole
 from dgdmn.storage.checks import row_count
 
 CLEAR_DEVIATIONS = 3.0
-"""A pair is clearly better if it gains so many deviations of the number of rows on which it differs. On validation
-rows of Digits, HAPT and CLINC150 anything from 1.5 up is equal, so the expected pair is enough there."""
+"""Another setting replaces the expected one if it wins by this many standard deviations on tested rows. On
+validation rows of Digits, HAPT and CLINC150 all values from 1.5 up give the same result: no setting wins."""
 SHRINKAGE_FACTOR = 3.0
-"""λ is this multiple of the amount that estimates the covariance best: classes lie closer together than rows
-(validation rows of Digits, HAPT and CLINC150, all and few of them)."""
+"""λ is this multiple of the oracle approximating shrinkage, which suits the covariance; telling classes apart needs
+more (validation rows of Digits, HAPT and CLINC150, all and few of them)."""
 NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
 CONSTANT_VARIANCE = 1e-10
 """Variance of a constant column, as a share of its squared mean: with less, rounding would decide."""
 REFRESH_FACTOR = 1.1
-"""St is made again between two sleeps when the rows have grown by this factor: a covariance of few rows says
-little about the next ones."""
+"""St is computed again between two sleeps when the number of rows has grown by this factor: a covariance of few
+rows says little about the next ones."""
 Factor = tuple[Doubles, Doubles, float]
 """Center, inverse covariance minus I, and log determinant of a component in whitened code."""
 
@@ -54,10 +54,10 @@ class Frozen:
     code_covariance: Doubles
     """St, shape (q, q)."""
     n: float
-    """Rows in the pool when St was made."""
+    """Rows in the pool when St was computed."""
 
     def __post_init__(self) -> None:
-        # Derived, never saved. Components that were replaced leave by themselves.
+        # Derived, never saved. Factors of components that no memory holds any more are freed.
         root, failed = lapack.dpotrf(self.code_covariance, lower=1, clean=1)
         if failed:
             raise DgdmnError(NOT_POSITIVE)
@@ -85,7 +85,7 @@ class Frozen:
 
     @classmethod
     def load(cls, state: State, spec: MixtureSpec) -> Self:
-        """What `state` described; every value is checked."""
+        """Load what `state` returned; every value is checked."""
         setting = typed(state, "setting", list)
         right = len(setting) == 2 and all(
             type(value) is float and 0 <= value <= 1 for value in setting
@@ -112,7 +112,7 @@ class Pool:
     n: float = 0
     """Rows in S, or the sum of their weights."""
     votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, len(SETTINGS)), np.int64))
-    """Rows tested before they were learned: how many only this setting, or only REFERENCE, had right."""
+    """Tested rows that only this setting, or only REFERENCE, had right, for each of SETTINGS."""
     log_losses: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
     """Sum of −log p(right class) of tested rows for each temperature."""
     untested: int = 0
@@ -135,7 +135,7 @@ class Pool:
         constant = np.flatnonzero(total == 0)
         if (
             constant.size
-        ):  # almost none of their own: dreams do not vary, and the code does not see them
+        ):  # a tiny variance: dreams do not vary there, and the code does not see these columns
             least = MIN_RIDGE * (float(np.diag(shrunk)[total > 0].sum()) / len(total) or 1.0)
             shrunk[constant, constant] = (
                 CONSTANT_VARIANCE * self.total.means[0, constant] ** 2 + least
@@ -182,9 +182,9 @@ class Pool:
         return draws
 
     def choose(self, config: Config, weight: float) -> tuple[float, float]:
-        """λ and g: fixed by the user, else those expected unless others are clearly better on tested rows.
+        """λ and g: those the user has fixed, else the expected ones unless others are clearly better on tested rows.
 
-        `weight` is the g that is expected.
+        `weight` is the expected g.
         """
         gained, lost = self.votes
         expected = SETTINGS.index((self._expected_shrinkage(), weight))
@@ -195,9 +195,9 @@ class Pool:
         return allowed_settings(config)[best]
 
     def _expected_shrinkage(self) -> float:
-        """The λ that suits the number of rows: the oracle approximating shrinkage of Chen et al. (2010), cautiously.
+        """The candidate nearest to a multiple of the oracle approximating shrinkage (OAS, Chen et al. 2010).
 
-        In units of the variances of all rows, like `shrink`.
+        In units of the variances of all rows, like `shrink`. Fewer rows give a larger λ.
         """
         if "shrinkage" not in self._cache:
             total = self.total.total
@@ -212,7 +212,7 @@ class Pool:
         return shrinkage
 
     def merge(self, other: "Pool") -> Self:
-        """The pool of both; what a sleep froze must be frozen again."""
+        """The pool of both; nothing is frozen in it."""
         inputs = self.inputs
         if inputs is not None and other.inputs is not None:
             inputs = inputs.merge(other.inputs)
@@ -230,7 +230,7 @@ class Pool:
         )
 
     def remove(self, component: Component, code: Doubles) -> Self:
-        """The pool without a component whose scatter is complete (q = d), to rounding."""
+        """The pool without a component whose scatter is complete (q = d), up to rounding."""
         share = code_covariance(component.scatter.astype(np.float64), code.T)
         mean = component.mean.astype(np.float64)[None]
         total = self.total.remove(Moments(np.array([float(component.n)]), mean, np.diag(share)))
@@ -238,6 +238,7 @@ class Pool:
         return replace(self, scatter=self.scatter - share, total=total, n=n, _cache={})
 
     def temperature(self) -> float:
+        """The divisor of scores with the lowest log loss on tested rows."""
         return TEMPERATURES[int(np.argmin(self.log_losses))]
 
     def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
@@ -287,7 +288,7 @@ class Pool:
 
     @classmethod
     def load(cls, state: State, spec: MixtureSpec) -> Self:
-        """The pool that `state` described; every value is checked."""
+        """Load what `state` returned; every value is checked."""
         doubles = (np.float64,)
         triangle = load_array(state, "scatter", (spec.d * (spec.d + 1) // 2,), doubles)
         votes = load_array(state, "votes", (2, len(SETTINGS)), (np.int64,))

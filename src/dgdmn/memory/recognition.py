@@ -12,7 +12,7 @@ from dgdmn.memory.protocols import Array, GenerativeMemory, JointlyScored
 
 Memories = Sequence[GenerativeMemory]
 UNKNOWN_RATE = 0.01
-"""Share of known samples that `recognize_jointly` calls unknown."""
+"""Share of false alarms of `recognize_jointly`: known samples that it calls unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Recognized:
     chosen: NDArray[np.intp]
     """Index of the memory that answers, shape (n,)."""
     known: NDArray[np.bool_]
-    """Whether some memory's loss was below γ, or the sample is not unknown (mixture memory), shape (n,)."""
+    """Whether a memory's loss is below γ or, with the mixture memory, the sample is not unknown; shape (n,)."""
 
 
 def recognize(x: Array, memories: Memories, config: Config) -> Recognized:
@@ -65,7 +65,7 @@ def find_memory(new: Batch, memories: Memories, gamma: float) -> GenerativeMemor
 def recognize_jointly(x: Array, memories: Memories) -> Recognized:
     """The memory of the winning component. Every sample is judged alone; losses are minus log scores.
 
-    A sample is unknown if less than `UNKNOWN_RATE` of the rows that were tested while learning were known worse.
+    A sample is unknown if less than `UNKNOWN_RATE` of the tested rows have a lower relative score.
     """
     first = memories[-1]
     assert isinstance(first, JointlyScored)

@@ -13,7 +13,7 @@ from dgdmn.memory.pool import Factor, Frozen, Pool
 from dgdmn.memory.unknown import relative_scores
 
 OWN_SHARE = 0.6
-"""α of many rows: share of its own scatter in a component's covariance."""
+"""Share of a component's own scatter in its covariance (α) if it has many rows."""
 CHUNK = 1_000
 """Rows scored at a time."""
 
