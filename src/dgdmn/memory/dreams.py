@@ -50,12 +50,12 @@ def draw_features(
 def decode_features(
     x: Doubles, components: Sequence[Component], pool: Pool, spec: MixtureSpec
 ) -> NDArray[Any]:
-    """Inputs of features: exact for tables, linear in the code for images."""
+    """Inputs of features: by the exact inverse if there is one, else by regression on the code."""
     if spec.invert is not None:
         return spec.invert(x)
     if pool.inputs is None:
         raise UsageError(
-            "inputs are too large to be generated; use at most 1,024 columns or 64 × 64 pixels"
+            "inputs are too large to be generated; use inputs of at most 4,096 values"
         )
     code = spec.code[:, :DECODER_DIM]
     counts, means = stack_means(components)
