@@ -18,8 +18,8 @@ from dgdmn.memory.unknown import (
     SKETCH_BYTES,
     UNIT,
     relative_scores,
+    score_quantile,
     sketch,
-    tested_quantile,
 )
 from dgdmn.metrics import expected_calibration_error
 
@@ -89,16 +89,16 @@ def test_usual_share_is_close_to_the_empirical_share():
     scores = 40 * rng.standard_t(4, 5_000)
     for quantile in (0.01, 0.1, 0.5):
         at = np.quantile(scores, quantile)
-        found = tested_quantile(np.array([at]), [sketch(scores)])[0]
+        found = score_quantile(np.array([at]), [sketch(scores)])[0]
         assert found == pytest.approx(quantile, rel=0.15)
-    assert tested_quantile(np.array([-1e9]), [sketch(scores)])[0] == 0
-    assert tested_quantile(UNIT * np.sinh(EDGES[-1:]), [sketch(scores)])[0] == 1
+    assert score_quantile(np.array([-1e9]), [sketch(scores)])[0] == 0
+    assert score_quantile(UNIT * np.sinh(EDGES[-1:]), [sketch(scores)])[0] == 1
 
 
 def test_recent_components_decide():
     old, new = sketch(np.full(100, -500.0)), sketch(np.full(100, 0.0))
-    assert tested_quantile(np.array([-100.0]), [old, new])[0] < 0.2
-    assert tested_quantile(np.array([-100.0]), [new, old])[0] > 0.8
+    assert score_quantile(np.array([-100.0]), [old, new])[0] < 0.2
+    assert score_quantile(np.array([-100.0]), [new, old])[0] > 0.8
 
 
 def test_far_rows_are_unknown(model):

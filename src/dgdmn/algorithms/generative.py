@@ -189,7 +189,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             raise UsageError(f"rate is {rate!r}; it must lie between 0 and 1, both excluded")
         ltm, *awake = self._mixtures(self.fitted_.snapshot(), "detect unknown inputs")
         with self._limits():
-            share = ltm.tested_quantile(self._to_inputs(X), awake)
+            share = ltm.score_quantile(self._to_inputs(X), awake)
         if share is None:
             raise UsageError(
                 "unknown inputs cannot be detected yet; learn two classes, and 200 rows after the first"

@@ -54,9 +54,7 @@ def decode_features(
     if spec.invert is not None:
         return spec.invert(x)
     if pool.inputs is None:
-        raise UsageError(
-            "inputs are too large to be generated; use inputs of at most 4,096 values"
-        )
+        raise UsageError("inputs are too large to be generated; use inputs of at most 4,096 values")
     code = spec.code[:, :DECODER_DIM]
     counts, means = stack_means(components)
     between = np.sqrt(counts)[:, None] * (means - (counts @ means) / counts.sum())

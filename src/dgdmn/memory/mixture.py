@@ -41,7 +41,7 @@ from dgdmn.memory.scores import (
     score_components,
 )
 from dgdmn.memory.task_log import TaskInfo, TaskLog
-from dgdmn.memory.unknown import sketch, tested_quantile
+from dgdmn.memory.unknown import score_quantile, sketch
 from dgdmn.storage import State, typed, whole
 
 
@@ -320,13 +320,13 @@ class MixtureMemory:
         components = gather([self, *others])
         return score_against_background(scores, tied, components, self.pool, self.spec)
 
-    def tested_quantile(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
+    def score_quantile(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
         """The share of tested rows with a lower relative score than each row; None before two components and a test."""
         components = gather([self, *others])
         sketches = [component.sketch for component in components]
         if len(components) < 2 or not np.any(sketches):
             return None
-        return tested_quantile(self.relative_scores(x, others), sketches)
+        return score_quantile(self.relative_scores(x, others), sketches)
 
     def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """log p(x) of the features if all components are equally likely; exact for g = 1."""

@@ -94,7 +94,7 @@ class JointlyScored(Protocol):
     def joint_proba(self, x: Array, others: Sequence[Any]) -> Array:
         """Class probabilities by the components of all these memories."""
 
-    def tested_quantile(self, x: Array, others: Sequence[Any]) -> Array | None:
+    def score_quantile(self, x: Array, others: Sequence[Any]) -> Array | None:
         """The share of tested rows with a lower relative score than each sample; None before any test."""
 
     def log_density(self, x: Array, others: Sequence[Any]) -> Array:

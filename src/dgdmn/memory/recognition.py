@@ -75,6 +75,6 @@ def recognize_jointly(x: Array, memories: Memories) -> Recognized:
     for index, memory in enumerate(order):
         if (owner == index).any():
             losses[:, memory] = -np.logaddexp.reduce(scores[:, owner == index], axis=1)
-    share = first.tested_quantile(x, memories[:-1])
+    share = first.score_quantile(x, memories[:-1])
     known = np.ones(len(x), dtype=bool) if share is None else share >= UNKNOWN_RATE
     return Recognized(losses, losses.argmin(axis=1), known)

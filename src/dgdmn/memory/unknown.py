@@ -61,7 +61,7 @@ def empty_sketch() -> Counts:
     return np.zeros(BINS, np.uint32)
 
 
-def tested_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
+def score_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
     """The share of tested rows with a lower score, shape (n,); 1 if no row was tested.
 
     `sketches` are those of all components, the one met last comes last.
