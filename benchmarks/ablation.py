@@ -25,9 +25,12 @@ def one_layer(seed: int) -> Callable[[Any], Any]:
         found = []
         for at in range(0, len(X), images.CHUNK):
             maps = np.asarray(X[at : at + images.CHUNK], np.float32)[:, :, None, :]
-            maps = images.both_signs(images.convolve(maps, np.float32(bank), images.FILTER_SIZE))
+            maps = images.split_signs(images.convolve(maps, np.float32(bank), images.FILTER_SIZE))
             sides = maps.shape[1], maps.shape[3]
-            grid = images.gaussian(sides[0], 4, 0.7), images.gaussian(sides[1], 4, 0.7).T.copy()
+            grid = (
+                images.gaussian_matrix(sides[0], 4, 0.7),
+                images.gaussian_matrix(sides[1], 4, 0.7).T.copy(),
+            )
             found.append(np.sqrt(images.pool(maps, *grid)).reshape(len(maps), -1))
         return np.concatenate(found)
 

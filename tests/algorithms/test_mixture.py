@@ -284,7 +284,7 @@ def test_bytes_stay_within_the_budget_on_many_tasks(d, n_tasks, kind):
     n_classes = 5 if d == 3 else 30
     X, y = blobs(d, n_classes, 12, spread=1.5)
     spec = long_term(learned([("a", X, y)], kind)).spec
-    budget = spec.fixed_bytes + spec.input_bytes + n_classes * spec.least_bytes
+    budget = spec.pool_bytes + spec.front_end_bytes + n_classes * spec.min_component_bytes
     model = kind(**FIXED, memory_budget=budget)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -301,7 +301,7 @@ def test_bytes_stay_within_the_budget_on_many_tasks(d, n_tasks, kind):
 def test_many_classes_merge_to_one_mean_each_and_warn_when_even_that_is_too_much():
     X, y = blobs(70, 40, 4)
     spec = long_term(learned([("a", X[:4], y[:4])])).spec
-    budget = spec.fixed_bytes + spec.input_bytes + 30 * spec.least_bytes
+    budget = spec.pool_bytes + spec.front_end_bytes + 30 * spec.min_component_bytes
     with pytest.warns(UserWarning, match=r"memory_budget is [\d,]+; one mean per class needs"):
         model = learned(one_class_each(X, y), memory_budget=budget)
     assert (model.predict(X) == y).mean() > 0.9
@@ -399,7 +399,7 @@ def test_columns_of_any_scale_survive_the_budget(d):
     X, y = blobs(d, 6, 30)
     X = X * 10.0 ** np.linspace(-13, 13, d)
     spec = long_term(learned([("a", X, y)])).spec
-    budget = spec.fixed_bytes + spec.input_bytes + 6 * spec.least_bytes + 30_000
+    budget = spec.pool_bytes + spec.front_end_bytes + 6 * spec.min_component_bytes + 30_000
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = learned(one_class_each(X, y), memory_budget=budget)
@@ -581,7 +581,7 @@ def test_two_models_as_they_come_merge_with_their_counts():
     merged = merge(a, b)
     pools = [long_term(model.sleep()).pool for model in (a, b)]
     assert np.array_equal(long_term(merged).pool.votes, pools[0].votes + pools[1].votes)
-    assert pools[0].surprise.max() > 0
+    assert pools[0].log_losses.max() > 0
     texts = [np.array(list(letters))[y[:40]] for letters in ("abcd", "cdef")]
     a, b = (DGDMN().partial_fit(X[:40], text, task="a") for text in texts)
     assert merge(a, b).classes_.tolist() == list("abcdef")

@@ -17,7 +17,7 @@ from sklearn.decomposition import PCA
 from dgdmn import NCM, SLDA, Ridge, load
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.features import FrontEnd, choose
-from dgdmn.features.images import ImageFeatures, averaging, convolve, gabor_filters, pool
+from dgdmn.features.images import ImageFeatures, averaging_matrix, convolve, gabor_filters, pool
 from dgdmn.features.tables import RELU_FEATURES, Scale
 
 
@@ -36,9 +36,11 @@ def test_convolve_is_a_sum_over_windows():
 
 def test_pool_averages_equal_parts():
     maps = np.arange(16, dtype=np.float32).reshape(1, 4, 1, 4)
-    pooled = pool(maps, averaging(4, 2), averaging(4, 2).T)
+    pooled = pool(maps, averaging_matrix(4, 2), averaging_matrix(4, 2).T)
     assert pooled.reshape(2, 2).tolist() == [[2.5, 4.5], [10.5, 12.5]]
-    np.testing.assert_allclose(averaging(5, 2), [[0.4, 0.4, 0.2, 0, 0], [0, 0, 0.2, 0.4, 0.4]])
+    np.testing.assert_allclose(
+        averaging_matrix(5, 2), [[0.4, 0.4, 0.2, 0, 0], [0, 0, 0.2, 0.4, 0.4]]
+    )
 
 
 def test_gabor_filters_have_zero_mean_and_unit_norm():

@@ -22,7 +22,8 @@ from dgdmn.memory.code import REFERENCE, SETTINGS, SHRINKAGES, MixtureSpec, make
 from dgdmn.memory.components import CrossMoment
 from dgdmn.memory.gaussian import gram, pack, unpack
 from dgdmn.memory.mixture import MixtureMemory
-from dgdmn.memory.pool import CAUTION, TRUST, Pool, score_parts
+from dgdmn.memory.pool import SHRINKAGE_FACTOR, Pool
+from dgdmn.memory.scores import OWN_SHARE, score_parts
 from dgdmn.memory.task_log import TaskInfo
 
 CTX = Context(SeedStream(0))
@@ -71,8 +72,8 @@ def reference(x, rows, y, shrinkage, weight, code):
         mean, n = group.mean(axis=0), len(group)
         tied = x @ inverse @ mean - 0.5 * mean @ inverse @ mean
         z = (group - mean) @ code
-        trust = TRUST * n / (n + q)
-        own = trust * (z.T @ z) / n + (1 - trust) * tied_code
+        own_share = OWN_SHARE * n / (n + q)
+        own = own_share * (z.T @ z) / n + (1 - own_share) * tied_code
         log_own = multivariate_normal.logpdf(x @ code, mean @ code, own)
         log_tied = multivariate_normal.logpdf(x @ code, mean @ code, tied_code)
         scores.append(tied + weight * (log_own - log_tied))
@@ -177,8 +178,8 @@ def test_samples_have_the_mean_and_covariance_of_their_component(d, code_dim):
     tied = code.T @ shrunk @ code
     for one in memory.components:
         own = drawn.x[drawn.y == one.label]
-        trust = TRUST * one.n / (one.n + q)
-        expected = trust * one.scatter / one.n + (1 - trust) * tied
+        own_share = OWN_SHARE * one.n / (one.n + q)
+        expected = own_share * one.scatter / one.n + (1 - own_share) * tied
         deviation = np.sqrt(np.diag(code @ expected @ code.T + shrunk).max())
         assert len(own) == pytest.approx(4_000, rel=0.1)
         np.testing.assert_allclose(own.mean(axis=0), one.mean, atol=0.1 * deviation)
@@ -317,7 +318,7 @@ def test_held_out_rows_choose_and_are_counted_once():
     assert memory.pool.votes.shape == (2, len(SETTINGS))
     assert memory.pool.votes.max() <= len(x) // 8
     assert not memory.pool.votes[:, SETTINGS.index(REFERENCE)].any()
-    assert memory.pool.surprise.max() > 0
+    assert memory.pool.log_losses.max() > 0
     assert memory.pool.untested == len(x) // 8, "rows learned after the test"
     assert memory._choose(memory.components) in SETTINGS
     assert memory.pool.n == len(x), "tested rows are learned, too"
@@ -328,7 +329,7 @@ def test_expected_shrinkage_is_a_multiple_of_the_oracle_approximation(n):
     x = np.random.default_rng(0).standard_normal((n, 8)) @ np.diag([9, 5, 3, 1, 1, 1, 1, 1.0])
     x = np.hstack([x, x[:, :2] + x[:, 2:4]])  # correlated, so there is something to shrink
     memory = memory_of(10, [("a", x, np.zeros(n, int))], shrinkage=0, own_covariance=-1)
-    amount = CAUTION * oas((x - x.mean(axis=0)) / x.std(axis=0), assume_centered=True)[1]
+    amount = SHRINKAGE_FACTOR * oas((x - x.mean(axis=0)) / x.std(axis=0), assume_centered=True)[1]
     nearest = min(SHRINKAGES, key=lambda one: abs(math.log(one) - math.log(amount)))
     assert memory._choose(memory.components) == (nearest, 1.0 if n < 10 else 0.35)
 
@@ -345,7 +346,7 @@ def test_one_setting_given_leaves_the_other_to_held_out_rows(options):
     else:
         assert weight == 0.7
         assert shrinkage in {s for s, _ in SETTINGS}
-    assert memory.pool.surprise.max() > 0, "probabilities are calibrated"
+    assert memory.pool.log_losses.max() > 0, "probabilities are calibrated"
 
 
 # Budget
@@ -363,7 +364,7 @@ def stream(memory, n_tasks, d, n_classes, n=12, seed=0):
 
 def budget_for(d, n_means, scatters=0):
     spec = spec_of(d)
-    return spec.fixed_bytes + spec.least_bytes * n_means + scatters
+    return spec.pool_bytes + spec.min_component_bytes * n_means + scatters
 
 
 def test_components_shrink_when_the_budget_binds():

@@ -12,7 +12,7 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.generative import DeepGenerativeMemory
-from dgdmn.memory.recognition import known_by, predict_by, recognize
+from dgdmn.memory.recognition import find_memory, predict_by, recognize
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.networks.factory import NetworkFactory
 
@@ -55,17 +55,17 @@ def test_a_generator_is_trained_until_it_knows_its_samples_at_most_three_times(
 def test_the_best_memory_below_gamma_knows_the_task():
     new = Batch(np.ones((2, 2)), np.zeros(2, dtype=int))
     good, better, bad = memory([2.0, 4.0]), memory([2.0, 3.0]), memory([8.0, 8.0])
-    assert known_by(new, [good, bad, better], 1.55) is better  # means 1.5, 4 and 1.25
-    assert known_by(new, [good, bad], 1.55) is good
-    assert known_by(new, [good, bad], 1.5) is None, "below γ, not at it"
-    assert known_by(new, [], 1.55) is None
+    assert find_memory(new, [good, bad, better], 1.55) is better  # means 1.5, 4 and 1.25
+    assert find_memory(new, [good, bad], 1.55) is good
+    assert find_memory(new, [good, bad], 1.5) is None, "below γ, not at it"
+    assert find_memory(new, [], 1.55) is None
 
 
 def test_a_memory_that_never_met_a_class_cannot_know_it():
     new = Batch(np.ones((2, 2)), np.array([0, 1]))
-    assert known_by(new, [memory([0.1, 0.1], classes=(0,))], 1.55) is None
+    assert find_memory(new, [memory([0.1, 0.1], classes=(0,))], 1.55) is None
     able = memory([1.0, 1.0], classes=(0, 1, 2))
-    assert known_by(new, [memory([0.1, 0.1], classes=(0,)), able], 1.55) is able
+    assert find_memory(new, [memory([0.1, 0.1], classes=(0,)), able], 1.55) is able
 
 
 def three():

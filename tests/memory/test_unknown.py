@@ -18,8 +18,8 @@ from dgdmn.memory.unknown import (
     SKETCH_BYTES,
     UNIT,
     relative_scores,
+    score_quantile,
     sketch,
-    usual_share,
 )
 from dgdmn.metrics import expected_calibration_error
 
@@ -89,16 +89,16 @@ def test_usual_share_is_close_to_the_empirical_share():
     scores = 40 * rng.standard_t(4, 5_000)
     for quantile in (0.01, 0.1, 0.5):
         at = np.quantile(scores, quantile)
-        found = usual_share(np.array([at]), [sketch(scores)])[0]
+        found = score_quantile(np.array([at]), [sketch(scores)])[0]
         assert found == pytest.approx(quantile, rel=0.15)
-    assert usual_share(np.array([-1e9]), [sketch(scores)])[0] == 0
-    assert usual_share(UNIT * np.sinh(EDGES[-1:]), [sketch(scores)])[0] == 1
+    assert score_quantile(np.array([-1e9]), [sketch(scores)])[0] == 0
+    assert score_quantile(UNIT * np.sinh(EDGES[-1:]), [sketch(scores)])[0] == 1
 
 
 def test_recent_components_decide():
     old, new = sketch(np.full(100, -500.0)), sketch(np.full(100, 0.0))
-    assert usual_share(np.array([-100.0]), [old, new])[0] < 0.2
-    assert usual_share(np.array([-100.0]), [new, old])[0] > 0.8
+    assert score_quantile(np.array([-100.0]), [old, new])[0] < 0.2
+    assert score_quantile(np.array([-100.0]), [new, old])[0] > 0.8
 
 
 def test_far_rows_are_unknown(model):
@@ -215,7 +215,7 @@ def test_the_deep_memory_refuses():
 
 def test_fixed_settings_are_calibrated_too():
     model = learn(labels=(0, 1, 2), own_covariance=1.0, shrinkage=0.05)
-    assert ltm_of(model).pool.surprise.any()
+    assert ltm_of(model).pool.log_losses.any()
     known = np.concatenate([draw(label, 1_000, seed=1) for label in range(3)])
     assert 0.003 <= model.unknown(known).mean() <= 0.03
 

@@ -222,13 +222,13 @@ class _LongTermOnly:
         assert isinstance(self.ltm, JointlyScored)
         return self.ltm.column_moments(d, ())
 
-    def mixtures(self) -> list[GenerativeMemory]:
-        """A copy of the long-term memory, which this one holds from now on."""
+    def copy_memories(self) -> list[GenerativeMemory]:
+        """Replace the long-term memory by a copy and return it."""
         self.ltm = copy.copy(self.ltm)
         return [self.ltm]
 
     def rename_tasks(self, names: Mapping[str, str]) -> None:
-        for memory in self.mixtures():
+        for memory in self.copy_memories():
             rename_in(memory, names)
 
     def replace_long_term(self, ltm: GenerativeMemory) -> None:

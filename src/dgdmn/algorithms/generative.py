@@ -41,6 +41,7 @@ from dgdmn.core.text import count_noun, join_names
 from dgdmn.features import FrontEnd, Own
 from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.components import Component
+from dgdmn.memory.held_out import HELD_OUT, TEST_EVERY
 from dgdmn.memory.mixture import MixtureMemory, gather
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
 from dgdmn.storage import State, bytes_in
@@ -189,7 +190,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             raise UsageError(f"rate is {rate!r}; it must lie between 0 and 1, both excluded")
         ltm, *awake = self._mixtures(self.fitted_.snapshot(), "detect unknown inputs")
         with self._limits():
-            share = ltm.usual_share(self._to_inputs(X), awake)
+            share = ltm.score_quantile(self._to_inputs(X), awake)
         if share is None:
             left = max(HELD_OUT, TEST_EVERY - ltm.pool.untested)
             second = " and a second class" if len(gather([ltm, *awake])) < 2 else ""
@@ -269,7 +270,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def _mixtures(self, fitted: FittedState, verb: str) -> list[MixtureMemory]:
         """The memories of a snapshot, the long-term memory first; only mixtures can forget and merge."""
-        memories = fitted.memory.mixtures()  # type: ignore[attr-defined]
+        memories = fitted.memory.copy_memories()  # type: ignore[attr-defined]
         if not all(isinstance(memory, MixtureMemory) for memory in memories):
             name = type(memories[0]).__name__
             raise UsageError(f"{name} cannot {verb}; only the mixture memory can (preset 'best')")
@@ -284,7 +285,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             by_task_name=self.uses_task_names,
             consolidated=dict(long_term.tasks) if long_term else {},
             age=getattr(long_term, "age", 0),
-            chosen=long_term.chosen() if isinstance(long_term, MixtureMemory) else {},
+            chosen=long_term.chosen_settings() if isinstance(long_term, MixtureMemory) else {},
         )
 
     def _require_long_term(self) -> tuple[FittedState, GenerativeMemory]:
@@ -439,7 +440,7 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         for model, fitted in ((a, ours), (b, theirs)):
             fitted.memory.sleep(model._context(fitted))
         mine, other = copy.copy(a._mixtures(ours, "merge")[0]), b._mixtures(theirs, "merge")[0]
-        mine.absorb(other.relabeled(places))
+        mine.absorb(other.relabel(places))
         ours.memory.replace_long_term(mine)  # type: ignore[attr-defined]
         ours.memory.refresh(outputs, a._context(ours))  # type: ignore[attr-defined]
         ours.labels, ours.outputs = labels, outputs

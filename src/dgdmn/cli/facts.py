@@ -116,7 +116,7 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
         "usual scores": sum(one.nbytes for one in components) - means - scatters,
         "pooled scatter": pooled,
         "tied code covariance": tied,
-        "decoder, variances, counts": spec.fixed_bytes - pooled - tied,
+        "decoder, variances, counts": spec.pool_bytes - pooled - tied,
         "front end": bytes_in(inputs.state()),
     }
     described = [

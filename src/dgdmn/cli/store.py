@@ -137,7 +137,7 @@ def mixtures_of(model: ContinualClassifier) -> list[MixtureMemory]:
     """The mixture memories of a model, the long-term memory first; none of another kind."""
     if not isinstance(model.fitted_.inputs, FrontEnd) or not model.info().generative:
         return []
-    found: list[MixtureMemory] = model.fitted_.snapshot().memory.mixtures()  # type: ignore[attr-defined]
+    found: list[MixtureMemory] = model.fitted_.snapshot().memory.copy_memories()  # type: ignore[attr-defined]
     return found
 
 

@@ -25,7 +25,7 @@ from dgdmn.features.tables import MAX_COLUMNS, PlainFeatures, TableFeatures
 from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
 from dgdmn.memory.latent_prior import LatentPrior
 from dgdmn.memory.mixture import MixtureMemory
-from dgdmn.memory.pool import own_factor
+from dgdmn.memory.scores import own_factor
 from dgdmn.networks.classifier import Classifier
 from dgdmn.networks.vae import VAE
 

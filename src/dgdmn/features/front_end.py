@@ -1,4 +1,4 @@
-"""A front end maps a user's inputs to features. It is fixed: it has a seed and sizes, but learns nothing."""
+"""A front end maps a user's inputs to features. It is fixed: it has a seed and sizes and learns nothing."""
 
 import copy
 import math
@@ -19,12 +19,12 @@ Kind = Literal["auto", "gabor", "relu", "none"]
 Own = Callable[[NDArray[Any]], Any]
 """A user's front end: inputs in the user's shape to an array (n, d)."""
 RELU_COLUMNS = 64
-"""Tables with fewer columns get ReLU units; on wider ones they gain nothing (MIXTURE, front ends)."""
-PROBES, PRINTS = 2, 8
-"""Inputs and numbers of a fingerprint."""
+"""Tables with fewer columns get ReLU units. Wider ones do not: exact forgetting needs a full code (docs/LOG.md)."""
+PROBES, NUMBERS_PER_PROBE = 2, 8
+"""A fingerprint has this many random inputs and numbers for each."""
 MAX_FEATURES = 100_000
 MAX_DECODED = 4_096
-"""Values of the largest input that a memory decodes."""
+"""Largest number of values of an input that a memory decodes."""
 MAX_SEED = 2**32 - 1
 
 
@@ -38,7 +38,7 @@ class FrontEnd:
     """Turns inputs of one shape into features. Make it with `fit`."""
 
     given = False
-    """Inputs have no range that a user could give."""
+    """Whether the user gave a range of values: a front end has none."""
 
     def __init__(
         self,
@@ -64,20 +64,20 @@ class FrontEnd:
     ) -> Self:
         """The front end for inputs like X. Only `relu` takes anything from X: the scale of its columns."""
         shape = X.shape[1:]
-        seen = check_image_shape(image_shape, shape)
-        kind = choose(features, seen) if isinstance(features, str) else "own"
+        view_shape = check_image_shape(image_shape, shape)
+        kind = choose(features, view_shape) if isinstance(features, str) else "own"
         if scale is not None and kind != "relu":
             raise UsageError(f"scale is for features='relu', but these are {kind!r}; leave it out")
         if not isinstance(features, str):
-            first = _to_values(X[:1].reshape(-1, *seen))
-            return cls(kind, shape, seen, seed, OwnFeatures.fit(features, first))
-        found = None
+            first = _to_values(X[:1].reshape(-1, *view_shape))
+            return cls(kind, shape, view_shape, seed, OwnFeatures.fit(features, first))
+        column_scale = None
         if kind == "relu":
-            values = _to_values(X.reshape(len(X), *seen))  # as `apply` sees them
+            values = _to_values(X.reshape(len(X), *view_shape))  # as `apply` sees them
             rows = values.reshape(len(X), -1).astype(np.float64)
             given = None if scale is None else Scale.parse(scale, rows.shape[1])
-            found = given or Scale.fit(rows, seed, weight)
-        return cls(kind, shape, seen, seed, _make(kind, seen, seed, found))
+            column_scale = given or Scale.fit(rows, seed, weight)
+        return cls(kind, shape, view_shape, seed, _make(kind, view_shape, seed, column_scale))
 
     @property
     def n_features(self) -> int:
@@ -88,36 +88,33 @@ class FrontEnd:
         return self._features(_to_values(X.reshape(len(X), *(self.image_shape or self.shape))))
 
     def apply_unclipped(self, X: NDArray[Any]) -> NDArray[Any]:
-        """The same: nothing is ever clipped."""
+        """The same as `apply`: nothing is ever clipped."""
         return self.apply(X)
 
     def raw(self, X: NDArray[Any]) -> NDArray[np.float32] | None:
-        """Flat inputs where features cannot be inverted and a memory may learn to decode them."""
+        """Flat inputs if a memory must learn to decode features; else None."""
         if not self.n_decoded:
             return None
-        seen = _to_values(X.reshape(len(X), *(self.image_shape or self.shape)))
-        return seen.reshape(len(X), -1).astype(np.float32)
+        view = _to_values(X.reshape(len(X), *(self.image_shape or self.shape)))
+        return view.reshape(len(X), -1).astype(np.float32)
 
     @property
     def n_decoded(self) -> int:
-        """Values of an input that a memory must learn to decode; 0 where that is exact, or impossible."""
+        """Values of an input that a memory must learn to decode; 0 if `inverse` is exact or inputs are too large."""
         size = math.prod(self.shape)
         return 0 if self.inverse is not None or size > MAX_DECODED else size
 
     @property
     def inverse(self) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
-        """The map from features to flat inputs, where there is an exact one."""
-        found: Callable[[NDArray[Any]], NDArray[Any]] | None = getattr(
-            self._features, "invert", None
-        )
+        """The exact map from features to flat inputs, if there is one."""
         exact = self.n_features >= math.prod(self.shape)
-        return found if found is not None and exact else None
+        return getattr(self._features, "invert", None) if exact else None
 
     def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Rows that a memory generated in the user's values, in the user's shape."""
+        """Flat inputs that a memory generated, in the user's shape, float32."""
         largest = np.finfo(np.float32).max
-        found: NDArray[np.float32] = np.clip(rows, -largest, largest).astype(np.float32)
-        return found.reshape(len(rows), *shape)
+        inputs: NDArray[np.float32] = np.clip(rows, -largest, largest).astype(np.float32)
+        return inputs.reshape(len(rows), *shape)
 
     def clips(self, X: NDArray[Any]) -> bool:  # noqa: ARG002
         """Never: no value is outside a range."""
@@ -126,7 +123,7 @@ class FrontEnd:
     def to_columns(
         self, mean: NDArray[np.float64], covariance: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and covariance of the columns of a table, from those of the features that they are."""
+        """Mean and covariance of the columns of a table, from those of its first features."""
         if not isinstance(self._features, TableFeatures):
             return mean, covariance
         center, spread = self._features.scale.center, self._features.scale.spread
@@ -134,11 +131,11 @@ class FrontEnd:
         return mean * spread + center, covariance * scale
 
     def fingerprint(self) -> NDArray[np.float64]:
-        """A few numbers that another front end would not give: features of random inputs, mixed."""
+        """A few numbers that identify this front end: random mixtures of the features of random inputs."""
         rng = np.random.default_rng(0)
         shape = self.image_shape or self.shape
-        found = self._features(rng.uniform(size=(PROBES, *shape)))
-        mixed: NDArray[np.float64] = found @ rng.standard_normal((self.n_features, PRINTS))
+        features = self._features(rng.uniform(size=(PROBES, *shape)))
+        mixed = features @ rng.standard_normal((self.n_features, NUMBERS_PER_PROBE))
         return np.asarray(mixed, np.float64)
 
     def state(self) -> State:
@@ -156,19 +153,19 @@ class FrontEnd:
 
     @classmethod
     def restore(cls, state: State, shape: tuple[int, ...], own: Own | None) -> Self:
-        """The front end that `state` described; refused if the code gives other features now."""
+        """Load what `state` returned; raises an error if the features are different now."""
         kind, seed = typed(state, "kind", str), whole(state, "seed", 0, MAX_SEED)
         sides = typed(state, "image_shape", list)
-        seen = check_image_shape(tuple(sides), shape)
+        view_shape = check_image_shape(tuple(sides), shape)
         if kind == "own":
             if own is None:
                 raise UsageError("its features are your own; use load(path, features=…)")
             features: _Features = OwnFeatures(own, whole(state, "n_features", 1, MAX_FEATURES))
         else:
-            choose(kind, seen)
-            scale = Scale.restore(state, math.prod(seen)) if kind == "relu" else None
-            features = _make(kind, seen, seed, scale)
-        front_end = cls(kind, shape, seen, seed, features)
+            choose(kind, view_shape)
+            scale = Scale.restore(state, math.prod(view_shape)) if kind == "relu" else None
+            features = _make(kind, view_shape, seed, scale)
+        front_end = cls(kind, shape, view_shape, seed, features)
         stored, now = np.asarray(to_numpy(state["fingerprint"])), front_end.fingerprint()
         size = float(np.abs(stored).max(initial=0))
         if stored.shape != now.shape or not np.allclose(stored, now, rtol=1e-3, atol=1e-4 * size):
@@ -190,18 +187,18 @@ class OwnFeatures:
         if not callable(function):
             allowed = join_names(get_args(Kind))
             raise UsageError(f"features is {function!r}; it must be {allowed} or a function")
-        found = _call(function, X)
-        if not 1 <= found.shape[1] <= MAX_FEATURES:
-            raise UsageError(f"features returned {found.shape[1]:,} numbers for one input")
-        return cls(function, found.shape[1])
+        features = _call(function, X)
+        if not 1 <= features.shape[1] <= MAX_FEATURES:
+            raise UsageError(f"features returned {features.shape[1]:,} numbers for one input")
+        return cls(function, features.shape[1])
 
     def __call__(self, X: NDArray[Any]) -> NDArray[Any]:
-        found = _call(self.function, X)
-        if found.shape[1] != self.n_features:
+        features = _call(self.function, X)
+        if features.shape[1] != self.n_features:
             raise UsageError(
-                f"features returned {found.shape[1]} numbers for each input; they were {self.n_features} before"
+                f"features returned {features.shape[1]} numbers for each input; they were {self.n_features} before"
             )
-        return found
+        return features
 
 
 def choose(features: str, shape: tuple[int, ...]) -> str:
@@ -261,15 +258,15 @@ def _to_values(X: NDArray[Any]) -> NDArray[Any]:
 
 def _call(function: Own, X: NDArray[Any]) -> NDArray[Any]:
     try:
-        found = np.asarray(function(X))
+        features = np.asarray(function(X))
     except Exception as error:  # it is the user's code
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise UsageError(f"features failed ({reason}); nothing was changed") from error
-    if found.ndim != 2 or len(found) != len(X) or found.dtype.kind not in "fiub":
+    if features.ndim != 2 or len(features) != len(X) or features.dtype.kind not in "fiub":
         raise UsageError(
-            f"features returned {found.dtype} of shape {found.shape} for {len(X)} inputs; it must return "
+            f"features returned {features.dtype} of shape {features.shape} for {len(X)} inputs; it must return "
             f"numbers of shape ({len(X)}, d)"
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(features).all():
         raise UsageError("features returned NaN or infinity; every feature must be finite")
-    return found
+    return features

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 MIN_SIDE, MAX_SIDE = 12, 32
-"""Smaller images are tables to us; larger ones are resized to the longer side."""
+"""Smaller images are treated as tables; larger ones are resized so that the longer side has MAX_SIDE pixels."""
 FILTERS, FILTER_SIZE = 24, 9
 """First layer: Gabor filters and their side in pixels; each makes two maps, one per sign of its response."""
 WAVELENGTHS = (3.0, 9.0)
@@ -23,8 +23,8 @@ SECOND_FILTERS, SECOND_SIZE = 64, 3
 GRID = 4
 """The second layer is pooled over GRID × GRID windows: 1,024 features in all."""
 HALVE_WIDTH, GRID_WIDTH = 0.7, 0.7
-"""Standard deviations of the pooling windows in steps of their grid: windows that overlap do not jump when a
-stroke crosses the edge of a cell, which is worth more than everything else here."""
+"""Standard deviations of the pooling windows in steps of their grid. Overlapping windows change smoothly when a
+stroke crosses the edge of a cell; this gains more accuracy than any other choice here."""
 CHUNK = 3
 """Images at a time. Larger chunks leave the processor's cache, and freeing their arrays returns the memory to the
 system each time: with 8 images, page faults doubled the time."""
@@ -52,7 +52,7 @@ class ImageFeatures:
         if self._resize is not None:
             images = pool(images, *self._resize)  # (n, h, channels, w)
         maps = convolve(images, self._first, FILTER_SIZE)
-        maps = pool(both_signs(maps), *self._halve)
+        maps = pool(split_signs(maps), *self._halve)
         maps = np.sqrt(maps, out=maps)
         maps = convolve(maps, self._second, SECOND_SIZE)
         maps = np.maximum(maps, 0, out=maps)
@@ -71,15 +71,17 @@ class ImageFeatures:
     def _resize(self) -> tuple[Floats, Floats] | None:
         if max(self.shape[:2]) <= MAX_SIDE:
             return None
-        return _averages(self.shape[:2], self._side)
+        return _averaging_matrices(self.shape[:2], self._side)
 
     @cached_property
     def _halve(self) -> tuple[Floats, Floats]:
-        return _windows(self._side, (self._side[0] // 2, self._side[1] // 2), HALVE_WIDTH)
+        return _gaussian_matrices(self._side, (self._side[0] // 2, self._side[1] // 2), HALVE_WIDTH)
 
     @cached_property
     def _to_grid(self) -> tuple[Floats, Floats]:
-        return _windows((self._side[0] // 2, self._side[1] // 2), (GRID, GRID), GRID_WIDTH)
+        return _gaussian_matrices(
+            (self._side[0] // 2, self._side[1] // 2), (GRID, GRID), GRID_WIDTH
+        )
 
     @cached_property
     def _first(self) -> Floats:
@@ -136,7 +138,7 @@ def convolve(maps: Floats, filters: Floats, size: int) -> Floats:
     return product
 
 
-def both_signs(maps: Floats) -> Floats:
+def split_signs(maps: Floats) -> Floats:
     """The positive and the negative parts of maps (n, h, c, w), side by side: (n, h, 2 c, w)."""
     c = maps.shape[2]
     result = np.empty((*maps.shape[:2], 2 * c, maps.shape[3]), dtype=np.float32)
@@ -153,8 +155,8 @@ def pool(maps: Floats, rows: Floats, columns: Floats) -> Floats:
     return pooled.reshape(n, len(rows), c, -1)
 
 
-def averaging(n_in: int, n_out: int) -> Floats:
-    """The (n_out, n_in) matrix that averages one axis over equal parts; edges count by their share."""
+def averaging_matrix(n_in: int, n_out: int) -> Floats:
+    """The (n_out, n_in) matrix that averages one axis over equal parts; a pixel on an edge counts in proportion."""
     ends = np.linspace(0, n_in, n_out + 1)
     low, high = ends[:-1, None], ends[1:, None]
     at = np.arange(n_in)
@@ -163,13 +165,13 @@ def averaging(n_in: int, n_out: int) -> Floats:
     return weights
 
 
-def _averages(before: tuple[int, ...], after: tuple[int, int]) -> tuple[Floats, Floats]:
+def _averaging_matrices(before: tuple[int, ...], after: tuple[int, int]) -> tuple[Floats, Floats]:
     """The matrices of `pool` from one size to another."""
-    columns = np.ascontiguousarray(averaging(before[1], after[1]).T)
-    return averaging(before[0], after[0]), columns
+    columns = np.ascontiguousarray(averaging_matrix(before[1], after[1]).T)
+    return averaging_matrix(before[0], after[0]), columns
 
 
-def gaussian(n_in: int, n_out: int, width: float) -> Floats:
+def gaussian_matrix(n_in: int, n_out: int, width: float) -> Floats:
     """The (n_out, n_in) matrix of Gaussian windows at the centers of equal parts; each row sums to one."""
     step = n_in / n_out
     centers = (np.arange(n_out)[:, None] + 0.5) * step - 0.5
@@ -178,9 +180,9 @@ def gaussian(n_in: int, n_out: int, width: float) -> Floats:
     return normed
 
 
-def _windows(
+def _gaussian_matrices(
     before: tuple[int, ...], after: tuple[int, int], width: float
 ) -> tuple[Floats, Floats]:
     """The matrices of `pool` from one size to another, with Gaussian windows."""
-    columns = np.ascontiguousarray(gaussian(before[1], after[1], width).T)
-    return gaussian(before[0], after[0], width), columns
+    columns = np.ascontiguousarray(gaussian_matrix(before[1], after[1], width).T)
+    return gaussian_matrix(before[0], after[0], width), columns

@@ -17,12 +17,10 @@ MAX_COLUMNS = 1_024
 RELU_FEATURES = 1_000
 """Columns and ReLU units together."""
 HINGES = (0.1, 4.0)
-"""Range of the deviation of hinges, on the squashed scale; an upper end of 8 is no better (LOG.md)."""
+"""Range of the standard deviation of hinges on the asinh scale; an upper end of 8 is no better (docs/LOG.md)."""
 OFFSET = 0.05
 """Deviations between the stored center and the mean, so that the center is never a training row."""
-
-
-_SCALE = ("center", "spread")
+_SCALE_KEYS = ("center", "spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +33,7 @@ class Scale:
 
     @classmethod
     def fit(cls, X: Doubles, seed: int, weight: Doubles | None = None) -> Self:
-        """The scale of the first rows. One row, or equal rows, have none."""
+        """The scale of the first rows; raises an error for one row or equal rows, which have none."""
         mean, spread = X.mean(axis=0), X.std(axis=0)
         if weight is not None:
             mean = weight @ X / weight.sum()
@@ -68,15 +66,15 @@ class Scale:
 
     @classmethod
     def restore(cls, state: State, n_columns: int) -> Self:
-        """The scale that `state` described."""
-        center, spread = (np.array(to_numpy(state[key]), dtype=np.float64) for key in _SCALE)
+        """Load what `state` returned."""
+        center, spread = (np.array(to_numpy(state[key]), dtype=np.float64) for key in _SCALE_KEYS)
         if {center.shape, spread.shape} != {(n_columns,)} or not (spread > 0).all():
             shapes = f"{center.shape} and {spread.shape}"
             raise ValueError(f"the scale of {n_columns} columns has arrays of shapes {shapes}")
         return cls(center, spread)
 
     def state(self) -> State:
-        return dict(zip(_SCALE, (self.center, self.spread), strict=True))
+        return dict(zip(_SCALE_KEYS, (self.center, self.spread), strict=True))
 
     def apply(self, X: Doubles) -> Doubles:
         return (X - self.center) / self.spread
@@ -85,9 +83,9 @@ class Scale:
 class ReluUnits:
     """Random units max(0, w · asinh(z) − t) of standardized columns z. Weights and hinges come from the seed.
 
-    asinh: the first task may have one class, and then later classes are 100 deviations away and more.
-    A unit sees 1 to all columns, the number log-uniform: few suit binary and heavy-tailed columns, many suit
-    embeddings.
+    asinh bounds large values: if the first task has one class, later classes can be 100 deviations away.
+    A unit sees from one column to all of them; the number is log-uniform. Few columns suit binary and heavy-tailed
+    data, many suit embeddings.
     """
 
     def __init__(self, n_columns: int, n_units: int, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""How components give up precision when the byte budget binds."""
+"""Fit components into a byte budget: first scatters shrink, then means of a class merge."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -28,28 +28,28 @@ def shrink_scatters(
     for part, amount in ((new, share), (~new, 1 - share)):
         if part.any():
             weights[part] *= amount / weights[part].sum()
-    blocks = fit_blocks(budget, weights, [len(one.scatter) for one in components])
-    return [_cut(one, q) for one, q in zip(components, blocks, strict=True)]
+    blocks = fit_blocks(budget, weights, [len(component.scatter) for component in components])
+    return [_cut(component, q) for component, q in zip(components, blocks, strict=True)]
 
 
 def merge_means(
-    components: Sequence[Component], most: int, code: Doubles
+    components: Sequence[Component], limit: int, code: Doubles
 ) -> tuple[tuple[Component, ...], list[Doubles]]:
-    """Merge components of the same class, oldest first, until at most so many are left, if possible.
+    """Merge components of the same class, oldest first, until at most `limit` are left, if possible.
 
-    Also returns what the pooled scatter gains: outer products of these vectors.
+    Also returns the vectors whose outer products the merges add to the pooled scatter.
     """
     kept: dict[int, Component] = dict(enumerate(components))
     later: dict[int, deque[int]] = {}
-    for place, one in kept.items():
-        later.setdefault(one.label, deque()).append(place)
+    for place, component in kept.items():
+        later.setdefault(component.label, deque()).append(place)
     between = []
-    for place, one in enumerate(components):
-        if len(kept) <= most:
+    for place, component in enumerate(components):
+        if len(kept) <= limit:
             break
-        later[one.label].popleft()
-        if later[one.label]:
-            old, into = kept.pop(place), later[one.label][0]
+        later[component.label].popleft()
+        if later[component.label]:
+            old, into = kept.pop(place), later[component.label][0]
             between.append(old.between(kept[into]))
             kept[into] = kept[into].merge(old, code)
     return tuple(kept.values()), between
@@ -76,9 +76,12 @@ def fit_blocks(budget: float, weights: Doubles, sizes: Sequence[int]) -> list[in
     return blocks
 
 
-def _cut(one: Component, q: int) -> Component:
+def _cut(component: Component, q: int) -> Component:
     """The component with the leading block q × q of its scatter, in float32; itself if nothing changes."""
-    if len(one.scatter) == q and one.mean.dtype == one.scatter.dtype == np.float32:
-        return one
-    block = np.ascontiguousarray(one.scatter[:q, :q], dtype=np.float32)
-    return replace(one, mean=one.mean.astype(np.float32), scatter=block)
+    if (
+        len(component.scatter) == q
+        and component.mean.dtype == component.scatter.dtype == np.float32
+    ):
+        return component
+    block = np.ascontiguousarray(component.scatter[:q, :q], dtype=np.float32)
+    return replace(component, mean=component.mean.astype(np.float32), scatter=block)

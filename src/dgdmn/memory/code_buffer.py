@@ -17,12 +17,12 @@ from dgdmn.storage import State, class_indices
 class CodeBuffer:
     """Codes and labels of samples, 2 bytes a number. Immutable: `store` returns a new buffer.
 
-    Decoded by the generator that made them, they are the samples but for its blur. They are much closer to
-    the data than weights are, so they go when the task memory is freed.
+    Decoded by the generator that encoded them, they give the samples with its blur. They are much closer to
+    the data than weights are, so they are deleted with the task memory.
     """
 
     capacity: int
-    """Maximum number of codes; of more samples, a random part is kept."""
+    """Maximum number of codes; if there are more samples, a random subset is kept."""
     latent_dim: int
     codes: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.float16))
     """Shape (n, latent_dim), float16."""

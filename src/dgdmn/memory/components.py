@@ -1,9 +1,10 @@
-"""Sums of the mixture memory: one component for each class within a task, and inputs with their code.
+"""Sums of the mixture memory: a component for each class within a task, and the regression from code to inputs.
 
 All values are immutable: a change makes a new one.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -11,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from dgdmn.memory.code import DECODED, MixtureSpec, encode, triangle_bytes
+from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, triangle_bytes
 from dgdmn.memory.gaussian import Doubles, as_count, center_rows, pack, shrink, unpack
-from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, no_counts
+from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, empty_sketch
 from dgdmn.storage import State, to_numpy, typed, whole
 from dgdmn.storage.checks import MAX_COUNT, row_count
 
-LARGEST = 1e15
+MAX_FEATURE = 1e15
 """Largest feature: sums of squares still fit float32."""
 
 
@@ -34,28 +35,28 @@ class Component:
     """Mean of the features, shape (d,); float32 once the budget has bound."""
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
-    sketch: Counts = field(default_factory=no_counts)
-    """How well its rows were known before they were learned: counts of relative scores."""
+    sketch: Counts = field(default_factory=empty_sketch)
+    """Histogram of the relative scores of its rows, taken before they were learned."""
 
     def merge(self, other: "Component", code: Doubles) -> Self:
-        """Both components as one; the code maps features to code (Chan's formula)."""
+        """Both components as one (Chan's formula); `code` is U."""
         n, q = self.n + other.n, min(len(self.scatter), len(other.scatter))
-        apart = other.mean.astype(np.float64) - self.mean
-        between = math.sqrt(self.n * other.n / n) * encode(apart[None], code)[0, :q]
+        difference = other.mean.astype(np.float64) - self.mean
+        between = math.sqrt(self.n * other.n / n) * encode(difference[None], code)[0, :q]
         scatter = self.scatter[:q, :q].astype(np.float64) + other.scatter[:q, :q]
         return replace(
             self,
             n=as_count(n),
-            mean=self.mean + (other.n / n) * apart,
+            mean=self.mean + (other.n / n) * difference,
             scatter=scatter + np.outer(between, between),
             sketch=self.sketch + other.sketch,
         )
 
     def between(self, other: "Component") -> Doubles:
-        """What merging both adds to the pooled scatter: the outer product of this vector."""
-        apart = other.mean.astype(np.float64) - self.mean
-        found: Doubles = math.sqrt(self.n * other.n / (self.n + other.n)) * apart
-        return found
+        """The vector whose outer product a merge of both adds to the pooled scatter."""
+        difference = other.mean.astype(np.float64) - self.mean
+        vector: Doubles = math.sqrt(self.n * other.n / (self.n + other.n)) * difference
+        return vector
 
     @property
     def nbytes(self) -> int:
@@ -67,7 +68,7 @@ class Component:
 
     @classmethod
     def load(cls, state: State, spec: MixtureSpec, n_classes: int) -> Self:
-        """The component that `state` described; every value is checked."""
+        """Load what `state` returned; every value is checked."""
         floats = (np.float64, np.float32)
         label = whole(state, "label", 0, n_classes - 1)
         packed = np.array(to_numpy(state["scatter"]))
@@ -81,7 +82,7 @@ class Component:
         scatter = unpack(packed.astype(np.float64), q)
         check_scatter(scatter)
         mean = load_array(state, "mean", (spec.d,), floats)
-        if np.abs(mean).max() > LARGEST * 1.001:
+        if np.abs(mean).max() > MAX_FEATURE * 1.001:
             raise ValueError("a mean is too large")
         return cls(
             typed(state, "task", str),
@@ -95,7 +96,7 @@ class Component:
 
 @dataclass(frozen=True, eq=False)
 class CrossMoment:
-    """Sums over inputs x and their code z: the linear map from code to input."""
+    """Sums over inputs x and their code z, from which the linear map from code to input follows."""
 
     n: float
     mean_x: Doubles
@@ -103,31 +104,35 @@ class CrossMoment:
     scatter: Doubles
     """Σ (x − mean)(z − mean)', shape (inputs, code)."""
     bounds: Doubles = field(default_factory=lambda: np.zeros(2))
-    """The lowest and the highest value of all inputs: nothing else is decoded."""
+    """The smallest and the largest input value; decoded values are clipped to them."""
 
     @classmethod
     def empty(cls, spec: MixtureSpec) -> Self | None:
         """The sums before any row; None where inputs are not decoded."""
         if not spec.n_inputs:
             return None
-        p, r = spec.n_inputs, min(DECODED, spec.q)
+        p, r = spec.n_inputs, min(DECODER_DIM, spec.q)
         return cls(0, np.zeros(p), np.zeros(r), np.zeros((p, r)))
 
     def add(self, x: NDArray[Any], z: Doubles, weight: Doubles | None = None) -> Self:
         """The sums with more rows (Chan's formula)."""
         x = np.asarray(x, np.float64)
-        (mean_x, from_x), (mean_z, from_z) = (center_rows(one, weight) for one in (x, z))
+        (mean_x, centered_x), (mean_z, centered_z) = (center_rows(rows, weight) for rows in (x, z))
         n, bounds = len(z) if weight is None else weight.sum(), np.array([x.min(), x.max()])
-        return self.merge(CrossMoment(as_count(n), mean_x, mean_z, from_x.T @ from_z, bounds))
+        return self.merge(
+            CrossMoment(as_count(n), mean_x, mean_z, centered_x.T @ centered_z, bounds)
+        )
 
     def merge(self, other: "CrossMoment") -> Self:
         """The sums of both sets of rows."""
         n = as_count(self.n + other.n)
         share = other.n / (n or 1)
-        apart_x, apart_z = other.mean_x - self.mean_x, other.mean_z - self.mean_z
-        scatter = self.scatter + other.scatter + self.n * share * np.outer(apart_x, apart_z)
-        means = self.mean_x + share * apart_x, self.mean_z + share * apart_z
-        both = np.stack([one.bounds for one in (self, other) if one.n] or [self.bounds])
+        difference_x, difference_z = other.mean_x - self.mean_x, other.mean_z - self.mean_z
+        scatter = (
+            self.scatter + other.scatter + self.n * share * np.outer(difference_x, difference_z)
+        )
+        means = self.mean_x + share * difference_x, self.mean_z + share * difference_z
+        both = np.stack([moment.bounds for moment in (self, other) if moment.n] or [self.bounds])
         return type(self)(n, *means, scatter, np.array([both[:, 0].min(), both[:, 1].max()]))
 
     def decode(self, z: Doubles, code_scatter: Doubles) -> NDArray[np.float32]:
@@ -137,8 +142,14 @@ class CrossMoment:
         return np.clip(inputs, *self.bounds).astype(np.float32)
 
 
+def stack_means(components: Sequence[Component]) -> tuple[Doubles, Doubles]:
+    """Row counts and means of components in float64, shapes (k,) and (k, d)."""
+    counts = np.array([component.n for component in components], dtype=np.float64)
+    return counts, np.stack([component.mean for component in components]).astype(np.float64)
+
+
 def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:
-    """The array of a saved state, if it has this shape and one of these types."""
+    """The array of a saved state; it must have this shape and one of these types."""
     array = np.array(to_numpy(state[name]))
     if array.shape != shape or array.dtype.type not in kinds:
         raise ValueError(f"{name} is {array.dtype} of shape {array.shape}; it must be {shape}")
@@ -146,9 +157,9 @@ def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[typ
 
 
 def check_scatter(scatter: Doubles) -> None:
-    """Refuse a scatter that is not positive, but for the rounding of float32."""
+    """Raise ValueError if a scatter is not positive semidefinite up to the rounding of float32."""
     variance = np.diag(scatter)
-    if (variance < 0).any() or (variance > MAX_COUNT * LARGEST**2).any():
+    if (variance < 0).any() or (variance > MAX_COUNT * MAX_FEATURE**2).any():
         raise ValueError("a scatter is not positive")
     unit = 1 / np.sqrt(np.where(variance > 0, variance, 1))
     scaled = scatter * unit[:, None] * unit

@@ -1,7 +1,7 @@
 """The dual memory of section 3.2: learn in the short term, sleep, remember in the long term."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.memory.protocols import Array, GenerativeMemory, JointlyScored, MemoryFactory
 from dgdmn.memory.recognition import (
     Recognized,
-    known_by,
+    find_memory,
     predict_by,
     recognize,
     recognize_jointly,
@@ -60,65 +60,60 @@ class DualMemory:
 
     def _learn_jointly(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Learn with memories that share a pool. Without a name, a sample joins its class's newest component."""
-        parts: list[tuple[str | None, Batch]] = [(task, new)]
+        parts = [(task, new)] if task is not None else self._split_by_newest_task(new)
         fits = True
-        if task is None:
-            fresh = new_task_name(self.ltm.tasks.keys() | self.stm.tasks().keys())
-            awake_first = [*reversed([held.memory for held in self.stm.awake]), self.ltm]
-            parts = [*split_by_newest_task(new, awake_first, fresh)]
         for name, part in parts:
-            assert name is not None
-            awake = self.stm.holding(name)
-            direct = task is None and awake is None and name in self.ltm.tasks
-            memory = self.stm.memory_for(name, self.n_classes, ctx.rng)
-            if direct:  # it joins a component of the long-term memory, no new one arises
-                memory = copy.copy(self.ltm)
-            assert isinstance(memory, JointlyScored)
+            old = self.stm.find(name)
+            in_long_term = task is None and old is None and name in self.ltm.tasks
+            if in_long_term:
+                old = self.ltm
+            memory = copy.copy(old) if old else self._make_memory("stm", self.n_classes, ctx.rng)
+            others = [other for other in self.memories() if other is not old]
             assert isinstance(self.ltm, JointlyScored)
+            assert isinstance(memory, JointlyScored)
             memory.pool = self.ltm.pool
-            others = [
-                one for one in self.memories() if one not in (awake, self.ltm if direct else None)
-            ]
             memory.learn(part, {name: TaskInfo(1, part.classes())}, ctx, others=others)
-            if not direct:
-                self.stm.hold(name, memory)
-                self.ltm = copy.copy(self.ltm)
-            fits = self._share(memory if direct else self.ltm, memory.pool)
+            if in_long_term:
+                self.ltm = memory
+            else:
+                self.stm.store(name, memory)
+            fits = self._share_pool(memory.pool)
         if len(self.stm.awake) >= self.config.n_stm or not fits:  # asleep, means of a class merge
             self.sleep(ctx)
 
-    def _share(self, ltm: GenerativeMemory, pool: Any) -> bool:
-        """Give all memories the pool, and fit them into the budget; returns whether they do."""
-        awake = [copy.copy(held.memory) for held in self.stm.awake]
-        for memory in (ltm, *awake):
-            memory.pool = pool  # type: ignore[attr-defined]
+    def _split_by_newest_task(self, new: Batch) -> list[tuple[str, Batch]]:
+        fresh = new_task_name(self.ltm.tasks.keys() | self.stm.tasks().keys())
+        newest_first = [*reversed(self.stm.memories()), self.ltm]
+        return split_by_newest_task(new, newest_first, fresh)
+
+    def _share_pool(self, pool: Any) -> bool:
+        """Give all memories the pool, and shrink them to the budget; returns whether they fit."""
+        ltm, *awake = self.copy_memories()
+        _set_pool([ltm, *awake], pool)
         assert isinstance(ltm, JointlyScored)
-        fits = ltm.fit_budget(awake)
-        pairs = zip(self.stm.awake, awake, strict=True)
-        self.ltm = ltm
-        self.stm.awake = tuple(TaskMemory(held.task, memory) for held, memory in pairs)
-        return fits
+        return ltm.fit_budget(awake)
 
     def sleep(self, ctx: Context) -> None:
-        tasks = tuple(held.task for held in self.stm.awake)
+        """Consolidate the awake tasks into the long-term memory and free their task memories."""
+        tasks = tuple(awake.task for awake in self.stm.awake)
         if not tasks:
             return
         ctx.callback(SleepStarted(tasks))
         ltm = copy.copy(self.ltm)
-        ltm.consolidate([held.memory for held in self.stm.awake], ctx)
+        ltm.consolidate(self.stm.memories(), ctx)
         self.ltm, self.stm.awake = ltm, ()
         ctx.callback(SleepEnded(tasks))
 
     def predict_proba(self, x: Array, task: str | None) -> Array:
         """Ask the task memory that holds the task, else the long-term memory.
 
-        Without a task, recognition chooses among the memories if there are several.
+        Without a task, mixtures answer together; else recognition chooses a memory if there are several.
         """
         if task is not None:
-            return (self.stm.holding(task) or self.ltm).predict_proba(x)
-        memories = self.memories()
+            return (self.stm.find(task) or self.ltm).predict_proba(x)
         if isinstance(self.ltm, JointlyScored):
-            return self.ltm.joint_proba(x, [one for one in memories if one is not self.ltm])
+            return self.ltm.joint_proba(x, self.stm.memories())
+        memories = self.memories()
         if len(memories) == 1:
             return memories[0].predict_proba(x)
         return predict_by(x, memories, recognize(x, memories, self.config).chosen)
@@ -126,7 +121,7 @@ class DualMemory:
     def column_moments(self, d: int) -> tuple[Array, Array, float]:
         """Mean and covariance of the first d features of all samples learned, and their number."""
         assert isinstance(self.ltm, JointlyScored)
-        return self.ltm.column_moments(d, [held.memory for held in self.stm.awake])
+        return self.ltm.column_moments(d, self.stm.memories())
 
     def recognize(self, x: Array) -> Recognized:
         """Which of `memories` answers for each sample (appendix A)."""
@@ -136,24 +131,21 @@ class DualMemory:
 
     def task_of(self, new: Batch) -> str | None:
         """The task these labeled samples belong to (appendix A); None if no memory knows them."""
-        memory = known_by(new, self.memories(), self.config.gamma)
+        memory = find_memory(new, self.memories(), self.config.gamma)
         return memory.tasks.with_classes(new.classes()) if memory else None
 
     def memories(self) -> list[GenerativeMemory]:
         """Memories with at least one task, the long-term memory last; only that one if none has any."""
-        awake = [held.memory for held in self.stm.awake]
+        awake = self.stm.memories()
         return [*awake, self.ltm] if self.ltm.tasks or not awake else awake
 
-    def mixtures(self) -> list[GenerativeMemory]:
-        """Copies of all memories, the long-term memory first; this dual memory holds them from now on."""
+    def copy_memories(self) -> list[GenerativeMemory]:
+        """Replace all memories by copies and return these, the long-term memory first."""
         self.ltm = copy.copy(self.ltm)
-        self.stm.awake = tuple(
-            TaskMemory(task, copy.copy(memory)) for task, memory in self.stm.awake
-        )
-        return [self.ltm, *(held.memory for held in self.stm.awake)]
+        return [self.ltm, *self.stm.copy_memories()]
 
     def rename_tasks(self, names: Mapping[str, str]) -> None:
-        for memory in self.mixtures():
+        for memory in self.copy_memories():
             rename_in(memory, names)
         self.stm.awake = tuple(
             TaskMemory(names.get(task, task), memory) for task, memory in self.stm.awake
@@ -164,11 +156,10 @@ class DualMemory:
 
     def refresh(self, n_classes: int, ctx: Context) -> None:
         """After components were removed or added: drop empty task memories, share the pool, freeze again."""
-        self.stm.awake = tuple(held for held in self.stm.awake if held.memory.tasks)
+        self.stm.awake = tuple(awake for awake in self.stm.awake if awake.memory.tasks)
         self.ltm.consolidate([], ctx)
         assert isinstance(self.ltm, JointlyScored)
-        for held in self.stm.awake:
-            held.memory.pool = self.ltm.pool  # type: ignore[attr-defined]
+        _set_pool(self.stm.memories(), self.ltm.pool)
         self.grow(n_classes)
 
     def nbytes(self) -> int:
@@ -176,7 +167,7 @@ class DualMemory:
 
         Every task memory counts with the largest buffer that one ever had.
         """
-        awake = [held.memory for held in self.stm.awake]
+        awake = self.stm.memories()
         missing = max(0, self.config.n_stm - len(awake))
         at_capacity = sum(memory.nbytes(at_capacity=True) for memory in (self.ltm, *awake))
         if missing:
@@ -200,13 +191,18 @@ class DualMemory:
         self.stm.load_state(state["stm"], self.n_classes)
         self.ltm.load_state(state["ltm"])
         if isinstance(self.ltm, JointlyScored):
-            for held in self.stm.awake:
-                held.memory.pool = self.ltm.pool  # type: ignore[attr-defined]
+            _set_pool(self.stm.memories(), self.ltm.pool)
         self.stm.largest_buffer = whole({"largest_buffer": 0, **state}, "largest_buffer")
 
 
+def _set_pool(memories: Iterable[GenerativeMemory], pool: Any) -> None:
+    for memory in memories:
+        assert isinstance(memory, JointlyScored)
+        memory.pool = pool
+
+
 def rename_in(memory: GenerativeMemory, names: Mapping[str, str]) -> None:
-    """Give tasks new names in a memory."""
+    """Give tasks new names in a memory, {old: new}."""
     memory.tasks = memory.tasks.rename(names)
     if isinstance(memory, JointlyScored):
         memory.rename_components(names)

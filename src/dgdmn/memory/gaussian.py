@@ -14,20 +14,16 @@ from scipy.linalg import cho_factor, cho_solve
 Doubles = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-FLOOR = 1e-9
-"""Smallest share of a column's variance that is added: it keeps factors positive."""
-
-
-NOISE = 1e-14
-"""Smallest variance of a column, as a share of its squared mean: below is rounding."""
-
-
-NOTHING = 1e-9
-"""Share of a count that is rounding when all rows of a group were removed."""
+MIN_RIDGE = 1e-9
+"""Smallest ridge, as a share of a column's variance: it keeps Cholesky factors positive."""
+MIN_RELATIVE_VARIANCE = 1e-14
+"""A column with a smaller variance, as a share of its squared mean, is constant up to rounding."""
+COUNT_TOLERANCE = 1e-9
+"""A count that falls below this share of itself when rows are removed is zero up to rounding."""
 MIN_SHRINKAGE = 1e-3
 """Least shrinkage of the covariance that fills missing values."""
 FILL_PASSES = 3
-"""Passes over the rows of a first call: each fills by the moments of the rows as filled before."""
+"""Passes over the rows of a first call: each uses the moments of the rows that the pass before has filled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +50,11 @@ class Moments:
         """The moments of both sets of rows together (Chan's formula)."""
         counts = self.counts + other.counts
         share = np.divide(other.counts, counts, out=np.zeros_like(counts), where=counts > 0)
-        apart = other.means - self.means
-        between = np.sqrt(self.counts * share)[:, None] * apart
+        difference = other.means - self.means
+        between = np.sqrt(self.counts * share)[:, None] * difference
         scatter = self.scatter + other.scatter
         scatter = scatter + ((between**2).sum(axis=0) if scatter.ndim == 1 else gram(between))
-        return type(self)(counts, self.means + share[:, None] * apart, scatter)
+        return type(self)(counts, self.means + share[:, None] * difference, scatter)
 
     def grow(self, k: int) -> Self:
         """The moments with groups added until there are k."""
@@ -69,7 +65,7 @@ class Moments:
     def remove(self, other: "Moments") -> Self:
         """The moments without rows that were merged before, to rounding; diagonal scatters only."""
         counts = self.counts - other.counts
-        counts = np.where(counts > NOTHING * self.counts, counts, 0.0)
+        counts = np.where(counts > COUNT_TOLERANCE * self.counts, counts, 0.0)
         weights, removed = self.counts[:, None], other.counts[:, None]
         left = np.where(counts > 0, counts, 1.0)[:, None]
         means = (weights * self.means - removed * other.means) / left
@@ -81,9 +77,11 @@ class Moments:
         """The variance of each column over all rows, whatever their group."""
         n = float(self.counts.sum()) or 1.0
         within = self.scatter if self.scatter.ndim == 1 else np.diag(self.scatter)
-        apart = self.means - (self.counts @ self.means) / n
-        found: Doubles = (within + self.counts @ apart**2) / n
-        return np.where(found > NOISE * (self.means**2).max(axis=0), found, 0.0)
+        deviations = self.means - (self.counts @ self.means) / n
+        variance: Doubles = (within + self.counts @ deviations**2) / n
+        return np.where(
+            variance > MIN_RELATIVE_VARIANCE * (self.means**2).max(axis=0), variance, 0.0
+        )
 
     def pooled(self, d: int) -> tuple[Doubles, Doubles, float]:
         """Mean and covariance of all rows in the first d columns, whatever their group, and the number of rows."""
@@ -107,9 +105,9 @@ def moments_of(
     """The moments of rows that belong to k groups."""
     counts = np.bincount(group, weight, minlength=k).astype(np.float64)
     means, centered = np.zeros((k, x.shape[1])), np.empty_like(x)
-    for one in np.flatnonzero(counts):
-        rows = group == one
-        means[one], centered[rows] = center_rows(
+    for index in np.flatnonzero(counts):
+        rows = group == index
+        means[index], centered[rows] = center_rows(
             x[rows], weight if weight is None else weight[rows]
         )
     return Moments(counts, means, (centered**2).sum(axis=0) if diagonal else gram(centered))
@@ -139,13 +137,13 @@ def shrink(covariance: Doubles, amount: float, total: Doubles) -> Doubles:
     """(1 − λ) S + λ τ diag(T), where T are the variances of all rows and τ is the mean of S / T.
 
     This is scikit-learn's shrinkage of columns that were standardized, so units do not matter. A column that
-    is constant within every class still has a variance: without it, one odd value would decide everything.
+    is constant within every class still gets a variance: without it, one unusual value would decide everything.
     """
     varies = total > 0
     ratio = np.divide(np.diag(covariance), total, out=np.zeros_like(total), where=varies)
     share = ratio[varies].mean() if varies.any() else 1.0
     shrunk = (1 - amount) * covariance
-    target = np.where(varies, max(amount * share, FLOOR) * total, 1.0)
+    target = np.where(varies, max(amount * share, MIN_RIDGE) * total, 1.0)
     shrunk[np.diag_indices_from(shrunk)] += target
     return shrunk
 
@@ -153,16 +151,19 @@ def shrink(covariance: Doubles, amount: float, total: Doubles) -> Doubles:
 def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) -> NDArray[Any]:
     """X with each NaN replaced by its mean given the values of its row: μ_m + Σ_mo Σ_oo⁻¹ (x_o − μ_o).
 
-    The covariance of n rows is shrunk by d / (n + d); if it is a diagonal, shape (d,), the mean is what is left.
+    The covariance of n rows is shrunk by d / (n + d). If only its diagonal is known, shape (d,), a NaN becomes the
+    mean of its column.
     """
     missing = np.isnan(X)
     if not missing.any():
         return X
-    apart = np.where(missing, 0.0, X - mean)
+    difference = np.where(missing, 0.0, X - mean)
     if covariance.ndim == 2:
         amount = max(MIN_SHRINKAGE, len(mean) / (n + len(mean)))
         variance = np.diag(covariance)  # of a constant column: the rounding of means in float32
-        sigma = shrink(covariance, amount, np.where(variance > NOISE * mean**2, variance, 0.0))
+        sigma = shrink(
+            covariance, amount, np.where(variance > MIN_RELATIVE_VARIANCE * mean**2, variance, 0.0)
+        )
         precision = solve(sigma, np.eye(len(mean)))
         patterns, group = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
         order = np.argsort(group.ravel(), kind="stable")
@@ -171,15 +172,17 @@ def fill_missing(X: NDArray[Any], mean: Doubles, covariance: Doubles, n: float) 
             m, o = np.flatnonzero(missing[rows[0]]), np.flatnonzero(~missing[rows[0]])
             if not len(m) or not len(o):
                 continue
-            known = apart[np.ix_(rows, o)]
-            if len(m) <= len(o):  # the same by the inverse: Λ_mm is the smaller matrix
-                apart[np.ix_(rows, m)] = -solve(
+            known = difference[np.ix_(rows, o)]
+            if len(m) <= len(o):  # the same from the precision: Λ_mm is the smaller matrix
+                difference[np.ix_(rows, m)] = -solve(
                     precision[np.ix_(m, m)], precision[np.ix_(m, o)] @ known.T
                 ).T
             else:
-                apart[np.ix_(rows, m)] = known @ solve(sigma[np.ix_(o, o)], sigma[np.ix_(o, m)])
+                difference[np.ix_(rows, m)] = known @ solve(
+                    sigma[np.ix_(o, o)], sigma[np.ix_(o, m)]
+                )
     filled = X.copy()
-    filled[missing] = (mean + apart)[missing]
+    filled[missing] = (mean + difference)[missing]
     return filled
 
 
@@ -187,12 +190,12 @@ def column_means(X: NDArray[Any]) -> Doubles:
     """Mean of the values of each column that are not NaN; 0 if there is none."""
     missing = np.isnan(X)
     total = np.where(missing, 0.0, X).sum(axis=0, dtype=np.float64)
-    found: Doubles = total / np.maximum((~missing).sum(axis=0), 1)
-    return found
+    means: Doubles = total / np.maximum((~missing).sum(axis=0), 1)
+    return means
 
 
 def fill_from_rows(X: NDArray[Any]) -> NDArray[Any]:
-    """X with each NaN replaced by its mean given its row, by the moments of these rows; 0 in an empty column."""
+    """X with each NaN replaced by its mean given its row, from the moments of X itself; 0 in an empty column."""
     missing = np.isnan(X)
     if not missing.any():
         return X
@@ -208,8 +211,8 @@ def solve(matrix: Doubles, right: Doubles) -> Doubles:
     """matrix⁻¹ right for a symmetric positive matrix; its columns are scaled to unit diagonal first."""
     unit = 1 / np.sqrt(np.diag(matrix))
     factor = cho_factor(matrix * unit[:, None] * unit, lower=True, check_finite=False)
-    found: Doubles = unit[:, None] * cho_solve(factor, unit[:, None] * right, check_finite=False)
-    return found
+    solution: Doubles = unit[:, None] * cho_solve(factor, unit[:, None] * right, check_finite=False)
+    return solution
 
 
 def pack(symmetric: Doubles) -> Doubles:

@@ -1,4 +1,4 @@
-"""The mixture memory: exact sums in a fixed random code, one Gaussian for each class within a task.
+"""The mixture memory: one Gaussian for each class within a task, kept as exact sums in a fixed random code.
 
 Each component keeps a count, a mean of the features and a scatter in the code. All components of a dual memory
 share one pooled scatter. Bayes' rule on these Gaussians gives the class. Sums do not depend on the order of
@@ -13,42 +13,36 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
 
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import merge_means, shrink_scatters
-from dgdmn.memory.code import (
-    DECODED,
-    REFERENCE,
-    SETTINGS,
-    TEMPERATURES,
-    MixtureSpec,
-    code_covariance,
-    encode,
-    settings_for,
+from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, reference_setting
+from dgdmn.memory.components import MAX_FEATURE, Component, CrossMoment, stack_means
+from dgdmn.memory.dreams import DREAM_DEVIATION, decode_features, draw_features
+from dgdmn.memory.gaussian import (
+    COUNT_TOLERANCE,
+    Doubles,
+    Moments,
+    as_count,
+    center_rows,
+    gram,
+    softmax,
 )
-from dgdmn.memory.components import LARGEST, Component, CrossMoment
-from dgdmn.memory.gaussian import NOTHING, Doubles, Moments, as_count, center_rows, gram, softmax
-from dgdmn.memory.pool import Frozen, Pool, class_scores, own_factor, score_parts
+from dgdmn.memory.held_out import HELD_OUT, MAX_TESTED, TEST_EVERY, compare_settings
+from dgdmn.memory.pool import Frozen, Pool
 from dgdmn.memory.protocols import Role
+from dgdmn.memory.scores import (
+    class_scores,
+    own_factor,
+    score_against_background,
+    score_components,
+)
 from dgdmn.memory.task_log import TaskInfo, TaskLog
-from dgdmn.memory.unknown import relative_scores, sketch, usual_share
+from dgdmn.memory.unknown import score_quantile, sketch
 from dgdmn.storage import State, typed, whole
-
-HELD_OUT = 8
-"""One row in this many is tested before it is learned."""
-TEST_EVERY = 200
-"""Rows learned between two tests: a test needs all components factorized for each λ."""
-MAX_TESTED = 400
-"""Rows of one test."""
-CHUNK = 1_000
-"""Rows scored at a time."""
-DREAM_DEVIATION = 0.7
-"""Deviations of dreams that are decoded. A linear decoder blurs unusual samples: with 1.0, five nearest test rows
-agree with the label of 79 % of the dreams of Digits, with 0.8 of 86 %, with 0.6 of 93 %."""
 
 
 class MixtureMemory:
@@ -58,11 +52,11 @@ class MixtureMemory:
         self.spec, self.config, self.role, self.n_classes = spec, spec.config, role, n_classes
         self.tasks, self.age = TaskLog(), 0
         self.components: tuple[Component, ...] = ()
-        """In the order in which they were last met."""
+        """Components, the one met last at the end."""
         self.pool = Pool.empty(spec.d if role == "ltm" else 0, CrossMoment.empty(spec))
-        """A task memory gets the pool of the long-term memory before each use."""
+        """Owned by the long-term memory; a task memory gets it before each use."""
         self.class_weights: Doubles | None = None
-        """Priors that the user gave, one for each class; never saved here: the estimator sets them."""
+        """Class priors that the user gave, set and saved by the estimator."""
 
     # Learning
 
@@ -81,14 +75,14 @@ class MixtureMemory:
         """
         (task,) = tasks
         x, y, weight = np.asarray(new.x, np.float64), np.asarray(new.y), new.weight
-        if (size := float(np.abs(x).max(initial=0))) > LARGEST:
+        if (size := float(np.abs(x).max(initial=0))) > MAX_FEATURE:
             raise UsageError(
-                f"a value of X is {size:.3g}; it must be at most {LARGEST:g}; scale X first"
+                f"a value of X is {size:.3g}; it must be at most {MAX_FEATURE:g}; scale X first"
             )
         self.tasks = self.tasks.add(tasks)
         self.age += len(y)
         if new.raw is not None and self.pool.inputs is not None:
-            code = encode(x, self.spec.code[:, :DECODED])
+            code = encode(x, self.spec.code[:, :DECODER_DIM])
             self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code, weight))
         tested = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
         if self.pool.untested + len(y) >= TEST_EVERY and tested.any():
@@ -98,16 +92,19 @@ class MixtureMemory:
             x, y = x[tested], y[tested]
         self._add(x, y, task, weight)
         self.pool = self.pool.refresh(self.spec.code)
-        if self.pool.frozen is not None:  # a prediction between two small batches has less to do
-            for one in self.components[-len(np.unique(new.y)) :]:
-                if len(one.scatter):
-                    own_factor(one, self.pool.frozen, self.spec.code)
+        if self.pool.frozen is not None:  # so that the next prediction is fast
+            for component in self.components[-len(np.unique(new.y)) :]:
+                if len(component.scatter):
+                    own_factor(component, self.pool.frozen, self.spec.code)
 
     def _add(
         self, x: Doubles, y: NDArray[np.int64], task: str, weight: Doubles | None = None
     ) -> None:
         """Add rows to the components of a task and to the pool."""
-        code, found = self.spec.code, {(one.task, one.label): one for one in self.components}
+        code, by_key = (
+            self.spec.code,
+            {(component.task, component.label): component for component in self.components},
+        )
         centered, between = np.empty_like(x), []
         for label in np.unique(y).tolist():
             rows = y == label
@@ -115,79 +112,71 @@ class MixtureMemory:
             mean, centered[rows] = center_rows(x[rows], own)
             scatter = gram(encode(centered[rows], code))
             n = as_count(rows.sum() if own is None else own.sum())
-            one = Component(task, label, n, mean, scatter)
-            old = found.pop((task, label), None)
+            component = Component(task, label, n, mean, scatter)
+            old = by_key.pop((task, label), None)
             if old is not None:
-                between.append(old.between(one)[None])
-                one = old.merge(one, code)
-            found[task, label] = one  # the component met last comes last
+                between.append(old.between(component)[None])
+                component = old.merge(component, code)
+            by_key[task, label] = component  # the component met last comes last
         total = self.pool.total.add(x, np.zeros(len(y), np.int64), weight)
         untested = self.pool.untested + len(y)
         self.pool = replace(self.pool, total=total, untested=untested)
         n = len(y) if weight is None else float(weight.sum())
-        self._pool_scatter(gram(np.concatenate([centered, *between])), n)
-        self.components = tuple(found.values())
-
-    def _pool_scatter(self, scatter: Doubles, n: float) -> None:
-        pool = self.pool
-        n = as_count(pool.n + n)
-        self.pool = replace(pool, scatter=pool.scatter + scatter, n=n, _cache={})
+        self.pool = self.pool.add_scatter(gram(np.concatenate([centered, *between])), n)
+        self.components = tuple(by_key.values())
 
     def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self], task: str) -> None:
-        """Compare every setting with the reference on rows that are not learned yet, and calibrate."""
-        components = gather([self, *others])
-        labels = np.array([one.label for one in components])
-        settings, chosen = settings_for(self.config), self._choose(components)
-        reference = self._reference_setting
-        answers: dict[tuple[float, float], NDArray[np.bool_]] = {}
-        surprise = np.zeros(len(TEMPERATURES))
-        for shrinkage in dict.fromkeys([*(shrinkage for shrinkage, _ in settings), reference[0]]):
-            frozen = self.pool.freeze((shrinkage, 1.0), self.spec.code)
-            tied, own = score_parts(x, components, self.pool, frozen, self.spec)
-            for weight in dict.fromkeys(weight for _, weight in settings):
-                scores = class_scores(tied + weight * own, labels, self.n_classes)
-                answers[shrinkage, weight] = scores.argmax(axis=1) == y
-                if (shrinkage, weight) == chosen:
-                    surprise += [_surprise(scores / divisor, y) for divisor in TEMPERATURES]
-            if shrinkage == reference[0] and len(components) > 1:  # one alone has no background
-                relative = self._relative(tied + reference[1] * own, tied, components)
-                self._sketch(relative, y, task)
-        right = np.stack([answers[setting] for setting in settings])
-        pool, usual = self.pool, right[SETTINGS.index(REFERENCE)]
-        votes = np.stack([(right & ~usual).sum(axis=1), (usual & ~right).sum(axis=1)])
+        """Compare all settings on rows that are not learned yet, and calibrate."""
+        components, pool = gather([self, *others]), self.pool
+        result = compare_settings(
+            x,
+            y,
+            components,
+            pool,
+            self.spec,
+            chosen=self._choose(components),
+            n_classes=self.n_classes,
+        )
+        if result.relative is not None:
+            self._count_scores(result.relative, y, task)
         self.pool = replace(
-            pool, votes=pool.votes + votes, surprise=pool.surprise + surprise, untested=0
+            pool,
+            votes=pool.votes + result.votes,
+            log_losses=pool.log_losses + result.log_losses,
+            untested=0,
         )
 
-    def _sketch(self, relative: Doubles, y: NDArray[np.int64], task: str) -> None:
-        """Count the relative scores of tested rows in their components."""
+    def _count_scores(self, relative: Doubles, y: NDArray[np.int64], task: str) -> None:
+        """Add the relative scores of tested rows to the sketches of their components."""
         self.components = tuple(
-            replace(one, sketch=one.sketch + sketch(relative[y == one.label]))
-            if one.task == task and (y == one.label).any()
-            else one
-            for one in self.components
+            replace(component, sketch=component.sketch + sketch(relative[y == component.label]))
+            if component.task == task and (y == component.label).any()
+            else component
+            for component in self.components
         )
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:
         """Take over the components of task memories, fit the budget, choose λ and g, and freeze."""
-        found, fresh = {(one.task, one.label): one for one in self.components}, set()
+        new = gather(task_memories)
+        self._merge_components(new)
         for memory in task_memories:
-            for one in memory.components:
-                old = found.pop((one.task, one.label), None)
-                if old is not None:
-                    self._pool_scatter(gram(old.between(one)[None]), 0)
-                    one = old.merge(one, self.spec.code)
-                found[one.task, one.label] = one
-                fresh.add((one.task, one.label))
             self.tasks = self.tasks.add(memory.tasks)
-        self.components = tuple(found.values())
         n_new = sum(memory.age for memory in task_memories)
-        self.fit_budget((), fresh, n_new)
+        self.fit_budget((), {(component.task, component.label) for component in new}, n_new)
         self.age += n_new
-        setting = self._choose(self.components)
-        self.pool = replace(self.pool, frozen=self.pool.freeze(setting, self.spec.code))
-        if setting == self._reference_setting:  # factors are computed once for both
-            self.pool._cache["reference"] = self.pool.frozen
+        frozen = self.pool.freeze(self._choose(self.components), self.spec.code)
+        self.pool = replace(self.pool, frozen=frozen)
+
+    def _merge_components(self, components: Iterable[Component]) -> None:
+        """Add components; those of the same task and class merge."""
+        by_key = {(component.task, component.label): component for component in self.components}
+        for component in components:
+            old = by_key.pop((component.task, component.label), None)
+            if old is not None:
+                self.pool = self.pool.add_scatter(gram(old.between(component)[None]))
+                component = old.merge(component, self.spec.code)
+            by_key[component.task, component.label] = component
+        self.components = tuple(by_key.values())
 
     # Budget
 
@@ -196,21 +185,21 @@ class MixtureMemory:
     ) -> bool:
         """Shrink scatters until this memory and the awake ones fit `memory_budget`; returns whether they do.
 
-        Let B be the bytes for scatters. Fresh and awake components get max(κ, n_new / (n_new + age)) of it
-        (Algorithm 1), the past the rest, split by how often a task was met. A component keeps the largest
+        Fresh and awake components get max(κ, n_new / (n_new + age)) of the bytes for scatters (Algorithm 1), the
+        past gets the rest; both parts are split by how often a task was met. A component keeps the largest
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
-        budget = self.config.memory_budget - self.spec.fixed_bytes - self.spec.input_bytes
-        if sum(one.nbytes for one in gather([self, *awake])) <= budget:
+        budget = self.config.memory_budget - self.spec.pool_bytes - self.spec.front_end_bytes
+        if sum(component.nbytes for component in gather([self, *awake])) <= budget:
             return True
-        most = budget // self.spec.least_bytes - len(gather(awake))
+        most = budget // self.spec.min_component_bytes - len(gather(awake))
         self.components, between = merge_means(self.components, most, self.spec.code)
         if between:
-            self._pool_scatter(gram(np.stack(between)), 0)
+            self.pool = self.pool.add_scatter(gram(np.stack(between)))
         fits = len(self.components) <= most
         if not fits and not awake:
             needed = self.config.memory_budget - budget
-            needed += self.spec.least_bytes * len(self.components)
+            needed += self.spec.min_component_bytes * len(self.components)
             warnings.warn(
                 f"memory_budget is {self.config.memory_budget:,}; one mean per class needs {needed:,} "
                 "bytes, so the memory grows beyond it",
@@ -219,17 +208,17 @@ class MixtureMemory:
         everything = gather([self, *awake])
         n_new += sum(memory.age for memory in awake)
         new = [
-            place >= len(self.components) or (one.task, one.label) in fresh
-            for place, one in enumerate(everything)
+            place >= len(self.components) or (component.task, component.label) in fresh
+            for place, component in enumerate(everything)
         ]
         times = {**self.tasks, **{task: info for m in awake for task, info in m.tasks.items()}}
         small = iter(
             shrink_scatters(
                 everything,
-                budget - self.spec.least_bytes * len(everything),
+                budget - self.spec.min_component_bytes * len(everything),
                 share=max(self.config.kappa, n_new / max(1, n_new + self.age)),
                 new=np.array(new),
-                times=[times[one.task].times for one in everything],
+                times=[times[component.task].times for component in everything],
             )
         )
         for memory in (self, *awake):
@@ -238,63 +227,44 @@ class MixtureMemory:
 
     # Forgetting and merging
 
-    def forget(self, matches: Callable[[Component], bool], labels: Sequence[int]) -> int:
-        """Remove the components that match; class i becomes labels.index(i). Returns how many were removed.
+    def forget(self, matches: Callable[[Component], bool], labels: Sequence[int]) -> None:
+        """Remove the components that match; class i becomes labels.index(i).
 
         Where a scatter is complete (q = d), its share of the pooled scatter is removed too. Elsewhere that
         share stays.
         """
-        removed = [one for one in self.components if matches(one)]
-        kept = [one for one in self.components if not matches(one)]
-        for one in removed:
-            self.age = max(0, self.age - round(one.n))
-            if len(one.scatter) == self.spec.d:
-                self.pool = self.pool.remove(one, self.spec.code)
-        self.components = tuple(replace(one, label=labels.index(one.label)) for one in kept)
-        gone = {(one.task, one.label) for one in removed}
-        left = {
-            task: [c for c in info.classes if c in labels and (task, c) not in gone]
-            for task, info in self.tasks.items()
-        }
-        self.tasks = TaskLog(
-            {
-                task: TaskInfo(self.tasks[task].times, frozenset(map(labels.index, classes)))
-                for task, classes in left.items()
-                if classes
-            }
+        removed = [component for component in self.components if matches(component)]
+        for component in removed:
+            self.age = max(0, self.age - round(component.n))
+            if len(component.scatter) == self.spec.d:
+                self.pool = self.pool.remove(component, self.spec.code)
+        places = {label: place for place, label in enumerate(labels)}
+        self.components = tuple(
+            replace(component, label=places[component.label])
+            for component in self.components
+            if not matches(component)
         )
+        gone = {(component.task, component.label) for component in removed}
+        self.tasks = self.tasks.relabel(places, without=gone)
         self.n_classes = len(labels)
-        return len(removed)
 
     def rename_components(self, names: Mapping[str, str]) -> None:
         """Give tasks new names in the components."""
         self.components = tuple(
-            replace(one, task=names[one.task]) if one.task in names else one
-            for one in self.components
+            replace(component, task=names[component.task]) if component.task in names else component
+            for component in self.components
         )
 
-    def relabeled(self, places: Sequence[int]) -> Self:
+    def relabel(self, places: Sequence[int]) -> Self:
         """A copy in which class i is places[i]."""
         twin = copy.copy(self)
         twin.components = tuple(replace(c, label=places[c.label]) for c in self.components)
-        twin.tasks = TaskLog(
-            {
-                task: TaskInfo(info.times, frozenset(places[label] for label in info.classes))
-                for task, info in self.tasks.items()
-            }
-        )
+        twin.tasks = self.tasks.relabel(dict(enumerate(places)))
         return twin
 
     def absorb(self, other: Self) -> None:
         """Add the sums of another long-term memory with the same classes, front end and code."""
-        found = {(one.task, one.label): one for one in self.components}
-        for one in other.components:
-            old = found.pop((one.task, one.label), None)
-            if old is not None:
-                self._pool_scatter(gram(old.between(one)[None]), 0)
-                one = old.merge(one, self.spec.code)
-            found[one.task, one.label] = one
-        self.components = tuple(found.values())
+        self._merge_components(other.components)
         self.pool = self.pool.merge(other.pool)
         self.tasks, self.age = self.tasks.add(other.tasks), self.age + other.age
 
@@ -303,32 +273,31 @@ class MixtureMemory:
     def column_moments(self, d: int, others: Sequence[Self] = ()) -> tuple[Doubles, Doubles, float]:
         """Mean and covariance of the first d features over all rows of these memories, and their number."""
         components = gather([self, *others])
-        counts = np.array([one.n for one in components], dtype=np.float64)
-        means = np.stack([one.mean[:d] for one in components]).astype(np.float64)
-        return Moments(counts, means, self.pool.scatter[:d, :d]).pooled(d)
+        counts, means = stack_means(components)
+        return Moments(counts, means, self.pool.scatter).pooled(d)
 
     def joint_scores(
         self, x: Any, others: Sequence[Self]
     ) -> tuple[Doubles, NDArray[np.int64], NDArray[np.int64]]:
-        """log p(x, component) up to a term that all share; the class and the memory of each component."""
+        """log p(x, component) up to a common term; the class of each component, and the index of its memory."""
         memories = [self, *others]
         components = gather(memories)
-        labels = np.array([one.label for one in components], dtype=np.int64)
-        owner = np.repeat(np.arange(len(memories)), [len(one.components) for one in memories])
+        labels = np.array([component.label for component in components], dtype=np.int64)
+        owner = np.repeat(np.arange(len(memories)), [len(memory.components) for memory in memories])
         frozen = self._frozen(others)
-        scores, _ = self._joint_parts(x, others, frozen)
+        scores, _ = self._score(x, others, frozen)
         return scores + self.log_priors(components, frozen), labels, owner
 
     def log_priors(self, components: Sequence[Component], frozen: Frozen) -> Doubles:
-        """What priors add to the score of each component, times the temperature that scores are divided by."""
+        """Log prior of each component, times the temperature that its score is divided by later."""
         weights = np.ones(len(components))
         if self.config.priors == "met" and components:
-            weights = np.array([one.n for one in components], dtype=np.float64)
+            weights = np.array([component.n for component in components], dtype=np.float64)
             weights /= weights.sum()
         if self.class_weights is not None:
-            weights = self.class_weights[[one.label for one in components]]
-        found: Doubles = frozen.temperature * np.log(weights)
-        return found
+            weights = self.class_weights[[component.label for component in components]]
+        scaled: Doubles = frozen.temperature * np.log(weights)
+        return scaled
 
     def answering_tasks(
         self, x: Any, others: Sequence[Self], answers: NDArray[np.int64]
@@ -336,60 +305,36 @@ class MixtureMemory:
         """The task of the best component of each row's answer, a class index."""
         scores, labels, _ = self.joint_scores(x, others)
         best = np.where(labels == answers[:, None], scores, -np.inf).argmax(axis=1)
-        tasks = [one.task for one in gather([self, *others])]
+        tasks = [component.task for component in gather([self, *others])]
         return [tasks[place] for place in best]
 
-    def _joint_parts(
-        self, x: Any, others: Sequence[Self], frozen: Frozen
-    ) -> tuple[Doubles, Doubles]:
-        """Scores of all components and their tied part, both (n, components)."""
-        components, x = gather([self, *others]), np.asarray(x, np.float64)
-        x = np.clip(x, -LARGEST, LARGEST)  # farther is not different
-        if not components:
-            return np.zeros((len(x), 0)), np.zeros((len(x), 0))
-        parts = [
-            score_parts(x[at : at + CHUNK], components, self.pool, frozen, self.spec)
-            for at in range(0, max(1, len(x)), CHUNK)
-        ]
-        tied, own = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return tied + frozen.setting[1] * own, tied
-
-    def _relative(self, scores: Doubles, tied: Doubles, components: Sequence[Component]) -> Doubles:
-        means = np.stack([one.mean for one in components]).astype(np.float64)
-        counts = np.array([one.n for one in components], dtype=np.float64)
-        weights = self.pool.weights(components, self._reference_setting[0])[0]
-        return relative_scores(scores, tied, means, weights, counts)
+    def _score(self, x: Any, others: Sequence[Self], frozen: Frozen) -> tuple[Doubles, Doubles]:
+        """Scores of the components of all these memories and their tied part, both (n, components)."""
+        components = gather([self, *others])
+        return score_components(np.asarray(x, np.float64), components, self.pool, frozen, self.spec)
 
     def relative_scores(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """How much better the best component explains each row than the background does, shape (n,)."""
-        if "reference" not in self.pool._cache:
-            setting = self._reference_setting
-            self.pool._cache["reference"] = self.pool.freeze(setting, self.spec.code)
-        scores, tied = self._joint_parts(x, others, self.pool._cache["reference"])
-        return self._relative(scores, tied, gather([self, *others]))
-
-    @property
-    def _reference_setting(self) -> tuple[float, float]:
-        """λ and g of relative scores: always the same, so that counts of different times are comparable."""
-        shrinkage, weight = REFERENCE
-        given = self.config.own_covariance
-        return self.config.shrinkage or shrinkage, weight if given == -1 else given
-
-    def usual_share(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
-        """The share of tested rows that were known worse than each row; None if that was not measured."""
+        reference = self.pool.freeze(reference_setting(self.config), self.spec.code)
+        scores, tied = self._score(x, others, reference)
         components = gather([self, *others])
-        sketches = [one.sketch for one in components]
+        return score_against_background(scores, tied, components, self.pool, self.spec)
+
+    def score_quantile(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
+        """The share of tested rows with a lower relative score than each row; None before two components and a test."""
+        components = gather([self, *others])
+        sketches = [component.sketch for component in components]
         if len(components) < 2 or not np.any(sketches):
             return None
-        return usual_share(self.relative_scores(x, others), sketches)
+        return score_quantile(self.relative_scores(x, others), sketches)
 
     def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """log p(x) of the features if all components are equally likely; exact for g = 1."""
         x, frozen = np.asarray(x, np.float64), self._frozen(others)
-        scores, _ = self._joint_parts(x, others, frozen)
+        scores, _ = self._score(x, others, frozen)
         total = np.logaddexp.reduce(scores, axis=1) - np.log(scores.shape[1])
-        found: Doubles = total + self.pool.log_common(x, frozen.setting[0])
-        return found
+        density: Doubles = total + self.pool.log_common(x, frozen.setting[0])
+        return density
 
     def predict_proba(self, x: Any) -> Doubles:
         """Class probabilities by the components of this memory."""
@@ -404,67 +349,37 @@ class MixtureMemory:
     def recognition_loss(self, x: Any) -> Doubles:
         """Minus the log of the summed component scores."""
         scores = self.joint_scores(x, ())[0]
-        found: Doubles = -np.logaddexp.reduce(scores, axis=1, initial=-np.inf)
-        return found
+        loss: Doubles = -np.logaddexp.reduce(scores, axis=1, initial=-np.inf)
+        return loss
 
     def newest_task(self, label: int) -> str | None:
         """The task of the component of a class that was met last."""
-        return next((one.task for one in reversed(self.components) if one.label == label), None)
+        return next(
+            (component.task for component in reversed(self.components) if component.label == label),
+            None,
+        )
 
     def recall(self, x: Any) -> Batch:
         """The inputs as their code remembers them, labeled by this memory."""
-        return Batch(self.decode(np.asarray(x, np.float64)), self.predict_proba(x).argmax(axis=1))
+        return Batch(self._decode(np.asarray(x, np.float64)), self.predict_proba(x).argmax(axis=1))
 
     def sample(self, n: int, rng: SeedStream) -> Batch:
         """Draw a component by its number of rows, then features by its Gaussian, decoded to inputs."""
         generator = rng.next_numpy()
-        counts = np.array([one.n for one in self.components], dtype=np.float64)
+        counts = np.array([component.n for component in self.components], dtype=np.float64)
         chosen = generator.choice(len(counts), n, p=counts / counts.sum())
         noise = generator.standard_normal((n, self.spec.d))
         noise *= 1.0 if self.spec.invert is not None else DREAM_DEVIATION
-        x = self._draw(chosen, noise)
-        return Batch(self.decode(x), np.array([self.components[i].label for i in chosen]))
-
-    def _draw(self, chosen: NDArray[np.int64], noise: Doubles) -> Doubles:
-        """Features of components: their own covariance in the code, the pooled one outside of it."""
-        frozen, code = self._frozen(), self.spec.code
-        factor, unit = self.pool._factor(frozen.setting[0])
-        x: Doubles = noise @ (np.tril(factor[0]) / unit).T
-        z = encode(x, code)
-        inner = code.T @ self.pool.covariance(frozen.setting[0])
-        gains: dict[int, Doubles] = {}
-        for index in np.unique(chosen):
-            one, rows = self.components[index], chosen == index
-            if q := len(one.scatter):
-                root = frozen.root[:q, :q]
-                if q not in gains:  # features follow the code by their regression on it
-                    gains[q] = cho_solve((root, True), inner[:q])
-                white = z[rows, :q] @ frozen.whitening[:q, :q].T
-                excess = own_factor(one, frozen, code)[1]
-                own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
-                x[rows] += (own - z[rows, :q]) @ gains[q]
-            x[rows] += one.mean
-        return x
+        x = draw_features(self.components, chosen, noise, self.pool, self._frozen(), self.spec)
+        return Batch(self._decode(x), np.array([self.components[i].label for i in chosen]))
 
     @property
     def has_dreams(self) -> bool:
         """Whether inputs can be generated."""
         return self.spec.invert is not None or self.pool.inputs is not None
 
-    def decode(self, x: Doubles) -> NDArray[Any]:
-        """Inputs of features: exact for tables, linear in the code for images."""
-        if self.spec.invert is not None:
-            return self.spec.invert(x)
-        if self.pool.inputs is None:
-            raise UsageError(
-                "inputs are too large to be generated; use at most 1,024 columns or 64 × 64 pixels"
-            )
-        code = self.spec.code[:, :DECODED]
-        means = np.stack([one.mean for one in self.components]).astype(np.float64)
-        counts = np.array([one.n for one in self.components], dtype=np.float64)
-        between = np.sqrt(counts)[:, None] * (means - (counts @ means) / counts.sum())
-        total = code_covariance(self.pool.scatter + gram(between), code)
-        return self.pool.inputs.decode(encode(x, code), total)
+    def _decode(self, x: Doubles) -> NDArray[Any]:
+        return decode_features(x, self.components, self.pool, self.spec)
 
     has_latents = True
 
@@ -478,24 +393,24 @@ class MixtureMemory:
         return self.age
 
     def _frozen(self, others: Sequence[Self] = ()) -> Frozen:
-        """What the last sleep froze; before the first sleep, what it would freeze now."""
+        """What the last sleep froze; before the first sleep, what a sleep would freeze now."""
         if self.pool.frozen is not None:
             return self.pool.frozen
-        setting = self._choose(gather([self, *others]))
-        key = ("frozen", setting, self.pool.temperature())
-        if key not in self.pool._cache:
-            self.pool._cache[key] = self.pool.freeze(setting, self.spec.code)
-        found: Frozen = self.pool._cache[key]
-        return found
+        return self.pool.freeze(self._choose(gather([self, *others])), self.spec.code)
 
-    def chosen(self) -> dict[str, float]:
-        """λ, g and the temperature that answer now."""
-        (shrinkage, weight), temperature = self._frozen().setting, self._frozen().temperature
-        return {"shrinkage": shrinkage, "own_covariance": weight, "temperature": temperature}
+    def chosen_settings(self) -> dict[str, float]:
+        """λ, g and the temperature of predictions now."""
+        frozen = self._frozen()
+        shrinkage, weight = frozen.setting
+        return {
+            "shrinkage": shrinkage,
+            "own_covariance": weight,
+            "temperature": frozen.temperature,
+        }
 
     def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
-        """λ and g. A covariance of fewer rows than numbers is mostly the pooled one, so it may count in full."""
-        few = sum(one.n for one in components) < self.spec.q * len(components)
+        """λ and g. With few rows a component's covariance is mostly the pooled one, so g is 1."""
+        few = sum(component.n for component in components) < self.spec.q * len(components)
         return self.pool.choose(self.config, 1.0 if few else 0.35)
 
     def grow(self, n_classes: int) -> None:
@@ -503,8 +418,8 @@ class MixtureMemory:
 
     def nbytes(self, *, at_capacity: bool = False) -> int:
         """Bytes of components and, in the long-term memory, of the pool."""
-        own = sum(one.nbytes for one in self.components)
-        return own + (self.spec.fixed_bytes if self.role == "ltm" else 0)
+        own = sum(component.nbytes for component in self.components)
+        return own + (self.spec.pool_bytes if self.role == "ltm" else 0)
 
     def buffer_bytes(self) -> int:
         return 0
@@ -516,7 +431,7 @@ class MixtureMemory:
             "tasks": self.tasks.state(),
             "age": self.age,
             "n_classes": self.n_classes,
-            "components": [one.state() for one in self.components],
+            "components": [component.state() for component in self.components],
         }
         if self.role == "ltm":
             state["pool"] = self.pool.state()
@@ -526,27 +441,26 @@ class MixtureMemory:
         self.tasks = TaskLog.from_state(typed(state, "tasks", list), self.n_classes)
         self.age = whole(state, "age")
         self.components = tuple(
-            Component.load(one, self.spec, self.n_classes)
-            for one in typed(state, "components", list)
+            Component.load(component, self.spec, self.n_classes)
+            for component in typed(state, "components", list)
         )
-        if {one.task for one in self.components} - self.tasks.keys():
+        if {component.task for component in self.components} - self.tasks.keys():
             raise ValueError("a component belongs to a task that is not in the log")
-        if any(one.label not in self.tasks[one.task].classes for one in self.components):
+        if any(
+            component.label not in self.tasks[component.task].classes
+            for component in self.components
+        ):
             raise ValueError("a component has a class that its task never had")
-        if len({(one.task, one.label) for one in self.components}) < len(self.components):
+        if len({(component.task, component.label) for component in self.components}) < len(
+            self.components
+        ):
             raise ValueError("two components have the same task and class")
         if self.role == "ltm":
             self.pool = Pool.load(typed(state, "pool", dict), self.spec)
-            rows = sum(one.n for one in self.components)
-            if rows > self.pool.n * (1 + NOTHING):  # sums of weights are rounded
+            rows = sum(component.n for component in self.components)
+            if rows > self.pool.n * (1 + COUNT_TOLERANCE):  # sums of weights are rounded
                 raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")
 
 
 def gather(memories: Iterable[MixtureMemory]) -> list[Component]:
-    return [one for memory in memories for one in memory.components]
-
-
-def _surprise(scores: Doubles, y: NDArray[np.int64]) -> float:
-    """Sum of −log p(right class)."""
-    p = softmax(scores)[np.arange(len(y)), y]
-    return float(-np.log(np.maximum(p, 1e-12)).sum())
+    return [component for memory in memories for component in memory.components]

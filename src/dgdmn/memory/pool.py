@@ -1,4 +1,4 @@
-"""What the components of a mixture memory share, and how they score features.
+"""What the components of a mixture memory share: pooled sums, test counts and what a sleep freezes.
 
 Formulas are in docs/mixture.md. All values are immutable: a change makes a new one. What is derived from them is
 cached beside them and never saved.
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, cho_solve, lapack, solve_triangular
+from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from dgdmn.config import Config
 from dgdmn.core.errors import DgdmnError
@@ -21,29 +21,26 @@ from dgdmn.memory.code import (
     SHRINKAGES,
     TEMPERATURES,
     MixtureSpec,
+    allowed_settings,
     code_covariance,
-    encode,
-    settings_for,
 )
-from dgdmn.memory.components import Component, CrossMoment, check_scatter, load_array
-from dgdmn.memory.gaussian import FLOOR, Doubles, Moments, as_count, pack, shrink, unpack
+from dgdmn.memory.components import Component, CrossMoment, check_scatter, load_array, stack_means
+from dgdmn.memory.gaussian import MIN_RIDGE, Doubles, Moments, as_count, pack, shrink, unpack
 from dgdmn.storage import State, typed, whole
 from dgdmn.storage.checks import row_count
 
-CLEAR = 3.0
-"""A pair is clearly better if it gains so many deviations of the number of rows on which it differs. On validation
-rows of Digits, HAPT and CLINC150 anything from 1.5 up is equal, so the expected pair is enough there."""
-CAUTION = 3.0
-"""λ is this multiple of the amount that estimates the covariance best: classes lie closer together than rows
-(validation rows of Digits, HAPT and CLINC150, all and few of them)."""
-TRUST = 0.6
-"""α of many rows: share of its own scatter in a component's covariance."""
+CLEAR_DEVIATIONS = 3.0
+"""Another setting replaces the expected one if it wins by this many standard deviations on tested rows. On
+validation rows of Digits, HAPT and CLINC150 all values from 1.5 up give the same result: no setting wins."""
+SHRINKAGE_FACTOR = 3.0
+"""λ is this multiple of the oracle approximating shrinkage, which suits the covariance; telling classes apart needs
+more (validation rows of Digits, HAPT and CLINC150, all and few of them)."""
 NOT_POSITIVE = "a covariance is not positive; the memory is damaged, or values are too large"
-NOISE = 1e-10
+CONSTANT_VARIANCE = 1e-10
 """Variance of a constant column, as a share of its squared mean: with less, rounding would decide."""
-STALE = 1.1
-"""St is made again between two sleeps when the rows have grown by this factor: a covariance of few rows says
-little about the next ones."""
+REFRESH_FACTOR = 1.1
+"""St is computed again between two sleeps when the number of rows has grown by this factor: a covariance of few
+rows says little about the next ones."""
 Factor = tuple[Doubles, Doubles, float]
 """Center, inverse covariance minus I, and log determinant of a component in whitened code."""
 
@@ -57,10 +54,10 @@ class Frozen:
     code_covariance: Doubles
     """St, shape (q, q)."""
     n: float
-    """Rows in the pool when St was made."""
+    """Rows in the pool when St was computed."""
 
     def __post_init__(self) -> None:
-        # Derived, never saved. Components that were replaced leave by themselves.
+        # Derived, never saved. Factors of components that no memory holds any more are freed.
         root, failed = lapack.dpotrf(self.code_covariance, lower=1, clean=1)
         if failed:
             raise DgdmnError(NOT_POSITIVE)
@@ -88,9 +85,11 @@ class Frozen:
 
     @classmethod
     def load(cls, state: State, spec: MixtureSpec) -> Self:
-        """What `state` described; every value is checked."""
+        """Load what `state` returned; every value is checked."""
         setting = typed(state, "setting", list)
-        right = len(setting) == 2 and all(type(one) is float and 0 <= one <= 1 for one in setting)
+        right = len(setting) == 2 and all(
+            type(value) is float and 0 <= value <= 1 for value in setting
+        )
         temperature = typed(state, "temperature", float)
         if not right or setting[0] == 0 or not temperature >= 1:
             raise ValueError(
@@ -113,8 +112,8 @@ class Pool:
     n: float = 0
     """Rows in S, or the sum of their weights."""
     votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, len(SETTINGS)), np.int64))
-    """Rows tested before they were learned: how many only this setting, or only REFERENCE, had right."""
-    surprise: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
+    """Tested rows that only this setting, or only REFERENCE, had right, for each of SETTINGS."""
+    log_losses: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
     """Sum of −log p(right class) of tested rows for each temperature."""
     untested: int = 0
     """Rows learned since the last test."""
@@ -136,19 +135,21 @@ class Pool:
         constant = np.flatnonzero(total == 0)
         if (
             constant.size
-        ):  # almost none of their own: dreams do not vary, and the code does not see them
-            least = FLOOR * (float(np.diag(shrunk)[total > 0].sum()) / len(total) or 1.0)
-            shrunk[constant, constant] = NOISE * self.total.means[0, constant] ** 2 + least
+        ):  # a tiny variance: dreams do not vary there, and the code does not see these columns
+            least = MIN_RIDGE * (float(np.diag(shrunk)[total > 0].sum()) / len(total) or 1.0)
+            shrunk[constant, constant] = (
+                CONSTANT_VARIANCE * self.total.means[0, constant] ** 2 + least
+            )
         return shrunk
 
     def weights(self, components: Sequence[Component], shrinkage: float) -> tuple[Doubles, Doubles]:
         """S₀⁻¹ m of each component as columns, and −½ m' S₀⁻¹ m; kept until the pool changes."""
         key, kept = ("weights", shrinkage), tuple(components)
         if key not in self._cache or self._cache[key][0] != kept:
-            means = np.stack([one.mean for one in components]).astype(np.float64)
+            _, means = stack_means(components)
             factor, unit = self._factor(shrinkage)
-            found = unit * cho_solve(factor, unit * means.T, check_finite=False)
-            self._cache[key] = (kept, found, -0.5 * np.einsum("kd,dk->k", means, found))
+            columns = unit * cho_solve(factor, unit * means.T, check_finite=False)
+            self._cache[key] = (kept, columns, -0.5 * np.einsum("kd,dk->k", means, columns))
         return self._cache[key][1], self._cache[key][2]
 
     def log_common(self, x: Doubles, shrinkage: float) -> Doubles:
@@ -156,10 +157,10 @@ class Pool:
         (factor, _), unit = self._factor(shrinkage)
         white = solve_triangular(factor, unit * x.T, lower=True, check_finite=False)
         log_det = 2 * float(np.log(np.diag(factor)).sum() - np.log(unit).sum())
-        found: Doubles = -0.5 * (
+        density: Doubles = -0.5 * (
             (white**2).sum(axis=0) + log_det + len(unit) * math.log(2 * math.pi)
         )
-        return found
+        return density
 
     def _factor(self, shrinkage: float) -> tuple[Any, Doubles]:
         """The Cholesky factor of S₀ scaled to unit diagonal, and the scale as a column."""
@@ -171,41 +172,47 @@ class Pool:
             if failed:
                 raise DgdmnError(NOT_POSITIVE)
             self._cache[key] = ((root, True), unit)
-        found: tuple[Any, Doubles] = self._cache[key]
-        return found
+        factor: tuple[Any, Doubles] = self._cache[key]
+        return factor
+
+    def correlate(self, noise: Doubles, shrinkage: float) -> Doubles:
+        """Standard normal rows as draws from N(0, S₀)."""
+        (factor, _), unit = self._factor(shrinkage)
+        draws: Doubles = noise @ (np.tril(factor) / unit).T
+        return draws
 
     def choose(self, config: Config, weight: float) -> tuple[float, float]:
-        """λ and g: fixed by the user, else those expected unless others are clearly better on tested rows.
+        """λ and g: those the user has fixed, else the expected ones unless others are clearly better on tested rows.
 
-        `weight` is the g that is expected.
+        `weight` is the expected g.
         """
         gained, lost = self.votes
         expected = SETTINGS.index((self._expected_shrinkage(), weight))
         net, differ = gained - lost, gained + lost
         better, differ = net - net[expected], differ + differ[expected]
-        better = np.where(better >= CLEAR * np.sqrt(differ), better, 0)
+        better = np.where(better >= CLEAR_DEVIATIONS * np.sqrt(differ), better, 0)
         best = int(better.argmax()) if better.max() > 0 else expected
-        return settings_for(config)[best]
+        return allowed_settings(config)[best]
 
     def _expected_shrinkage(self) -> float:
-        """The λ that suits the number of rows: the oracle approximating shrinkage of Chen et al. (2010), cautiously.
+        """The candidate nearest to a multiple of the oracle approximating shrinkage (OAS, Chen et al. 2010).
 
-        In units of the variances of all rows, like `shrink`.
+        In units of the variances of all rows, like `shrink`. Fewer rows give a larger λ.
         """
         if "shrinkage" not in self._cache:
             total = self.total.total
             unit = np.divide(1, np.sqrt(total), out=np.zeros_like(total), where=total > 0)
             scaled = self.scatter / (self.n or 1) * unit[:, None] * unit
             d, trace, squares = int((unit > 0).sum()), np.trace(scaled), (scaled**2).sum()
-            apart = squares - trace**2 / max(1, d)
-            amount = (squares + trace**2) / ((self.n + 1) * apart) if apart > 0 else 1.0
-            distance = np.abs(np.log(np.array(SHRINKAGES)) - math.log(CAUTION * amount))
+            spread = squares - trace**2 / max(1, d)
+            amount = (squares + trace**2) / ((self.n + 1) * spread) if spread > 0 else 1.0
+            distance = np.abs(np.log(np.array(SHRINKAGES)) - math.log(SHRINKAGE_FACTOR * amount))
             self._cache["shrinkage"] = SHRINKAGES[int(distance.argmin())]
-        found: float = self._cache["shrinkage"]
-        return found
+        shrinkage: float = self._cache["shrinkage"]
+        return shrinkage
 
     def merge(self, other: "Pool") -> Self:
-        """The pool of both; what a sleep froze must be frozen again."""
+        """The pool of both; nothing is frozen in it."""
         inputs = self.inputs
         if inputs is not None and other.inputs is not None:
             inputs = inputs.merge(other.inputs)
@@ -215,30 +222,41 @@ class Pool:
             total=self.total.merge(other.total),
             n=as_count(self.n + other.n),
             votes=self.votes + other.votes,
-            surprise=self.surprise + other.surprise,
+            log_losses=self.log_losses + other.log_losses,
             untested=self.untested + other.untested,
             inputs=inputs,
             frozen=None,
             _cache={},
         )
 
-    def remove(self, one: Component, code: Doubles) -> Self:
-        """The pool without a component whose scatter is complete (q = d), to rounding."""
-        share = code_covariance(one.scatter.astype(np.float64), code.T)
-        mean = one.mean.astype(np.float64)[None]
-        total = self.total.remove(Moments(np.array([float(one.n)]), mean, np.diag(share)))
+    def remove(self, component: Component, code: Doubles) -> Self:
+        """The pool without a component whose scatter is complete (q = d), up to rounding."""
+        share = code_covariance(component.scatter.astype(np.float64), code.T)
+        mean = component.mean.astype(np.float64)[None]
+        total = self.total.remove(Moments(np.array([float(component.n)]), mean, np.diag(share)))
         n = as_count(float(total.counts[0]))
         return replace(self, scatter=self.scatter - share, total=total, n=n, _cache={})
 
     def temperature(self) -> float:
-        return TEMPERATURES[int(np.argmin(self.surprise))]
+        """The divisor of scores with the lowest log loss on tested rows."""
+        return TEMPERATURES[int(np.argmin(self.log_losses))]
 
     def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
-        return Frozen(setting, self.temperature(), self._code_covariance(setting[0], code), self.n)
+        """What a sleep would freeze now with these λ and g."""
+        key = ("frozen", setting, self.temperature())
+        if key not in self._cache:
+            covariance = self._code_covariance(setting[0], code)
+            self._cache[key] = Frozen(setting, self.temperature(), covariance, self.n)
+        frozen: Frozen = self._cache[key]
+        return frozen
+
+    def add_scatter(self, scatter: Doubles, n: float = 0) -> Self:
+        """The pool with a scatter of n more rows."""
+        return replace(self, scatter=self.scatter + scatter, n=as_count(self.n + n), _cache={})
 
     def refresh(self, code: Doubles) -> Self:
         """The pool with a new St if the old one is stale; λ, g and the temperature stay."""
-        if self.frozen is None or self.n <= STALE * self.frozen.n:
+        if self.frozen is None or self.n <= REFRESH_FACTOR * self.frozen.n:
             return self
         covariance = self._code_covariance(self.frozen.setting[0], code)
         return replace(self, frozen=replace(self.frozen, code_covariance=covariance, n=self.n))
@@ -249,7 +267,7 @@ class Pool:
         if (
             code.shape[0] > code.shape[1]
         ):  # columns of very different units leave it almost singular
-            covariance[np.diag_indices_from(covariance)] += FLOOR * np.diag(covariance).mean()
+            covariance[np.diag_indices_from(covariance)] += MIN_RIDGE * np.diag(covariance).mean()
         return covariance
 
     def __getstate__(self) -> dict[str, Any]:
@@ -262,7 +280,7 @@ class Pool:
             "variation": self.total.scatter,
             "n": self.n,
             "votes": self.votes,
-            "surprise": self.surprise,
+            "surprise": self.log_losses,
             "untested": self.untested,
         }
         state |= {} if self.inputs is None else {"inputs": dict(vars(self.inputs))}
@@ -270,14 +288,14 @@ class Pool:
 
     @classmethod
     def load(cls, state: State, spec: MixtureSpec) -> Self:
-        """The pool that `state` described; every value is checked."""
+        """Load what `state` returned; every value is checked."""
         doubles = (np.float64,)
         triangle = load_array(state, "scatter", (spec.d * (spec.d + 1) // 2,), doubles)
         votes = load_array(state, "votes", (2, len(SETTINGS)), (np.int64,))
-        surprise = load_array(state, "surprise", (len(TEMPERATURES),), doubles)
+        log_losses = load_array(state, "surprise", (len(TEMPERATURES),), doubles)
         scatter = unpack(triangle, spec.d)
         check_scatter(scatter)
-        if (votes < 0).any() or (surprise < 0).any():
+        if (votes < 0).any() or (log_losses < 0).any():
             raise ValueError("a count of tested rows is negative")
         frozen, inputs = None, CrossMoment.empty(spec)
         if "frozen" in state:
@@ -297,60 +315,4 @@ class Pool:
         if (variation < 0).any():
             raise ValueError("variation has a negative value")
         total = Moments(np.array([float(n)]), mean[None], variation)
-        return cls(scatter, total, n, votes, surprise, untested, inputs, frozen)
-
-
-def score_parts(
-    x: Doubles, components: Sequence[Component], pool: Pool, frozen: Frozen, spec: MixtureSpec
-) -> tuple[Doubles, Doubles]:
-    """Tied scores L and own corrections O − T of each component, both (n, components)."""
-    weights, bias = pool.weights(components, frozen.setting[0])
-    tied = x @ weights + bias
-    own = np.zeros_like(tied)
-    white = encode(x, spec.code) @ frozen.whitening.T
-    for index, one in enumerate(components):
-        if len(one.scatter):
-            center, excess, log_det = own_factor(one, frozen, spec.code)
-            error = white[:, : len(center)] - center
-            own[:, index] = -0.5 * (((error @ excess) * error).sum(axis=1) + log_det)
-    return tied, own
-
-
-def own_factor(one: Component, frozen: Frozen, code: Doubles) -> Factor:
-    """The factor of a component, computed once.
-
-    In whitened code St is the identity, and the covariance is α L⁻¹ C L⁻ᵀ + (1 − α) I.
-    """
-    kept = frozen.factors.get(one)
-    if kept is None:
-        q = len(one.scatter)
-        whitening = frozen.whitening[:q, :q]
-        center = whitening @ encode(one.mean.astype(np.float64)[None], code)[0, :q]
-        scatter = one.scatter.astype(np.float64) / one.n
-        half = blas.dtrmm(1.0, whitening, scatter, lower=1)
-        whitened = blas.dtrmm(1.0, whitening, half, side=1, lower=1, trans_a=1)
-        trust = TRUST * one.n / (one.n + q)
-        covariance = trust * (whitened + whitened.T) / 2
-        covariance[np.diag_indices(q)] += 1 - trust
-        factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
-        if failed:  # float32 of a scatter that whitening has magnified
-            values, vectors = np.linalg.eigh(covariance)
-            values = np.maximum(values, 1 - trust)
-            factor = np.linalg.cholesky((vectors * values) @ vectors.T)
-        inverse, _ = lapack.dpotri(factor, lower=1)
-        excess = inverse + inverse.T  # its upper triangle is zero
-        excess[np.diag_indices(q)] = np.diag(inverse) - 1
-        log_det = 2 * float(np.log(np.diag(factor)).sum())
-        kept = frozen.factors[one] = (center, excess, log_det)
-    return kept
-
-
-def class_scores(scores: Doubles, labels: NDArray[np.int64], n_classes: int) -> Doubles:
-    """Log-sum-exp over the components of each class, shape (n, n_classes); −∞ for classes without any."""
-    found = np.full((len(scores), n_classes), -np.inf)
-    if len(set(labels.tolist())) == len(labels):  # the usual case, and much faster
-        found[:, labels] = scores
-        return found
-    for label in np.unique(labels):
-        found[:, label] = np.logaddexp.reduce(scores[:, labels == label], axis=1)
-    return found
+        return cls(scatter, total, n, votes, log_losses, untested, inputs, frozen)

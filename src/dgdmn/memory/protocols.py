@@ -45,7 +45,7 @@ class GenerativeMemory(Protocol):
         """Class probabilities, shape (n, n_classes)."""
 
     def recognition_loss(self, x: Array) -> Array:
-        """How badly each sample is known, shape (n,); lower means better known."""
+        """How poorly this memory explains each sample, shape (n,); lower means better known."""
 
     def recall(self, x: Array) -> Batch:
         """The inputs as this memory remembers them, with its own labels."""
@@ -89,19 +89,19 @@ class JointlyScored(Protocol):
         """Learn new samples of one task beside what the other memories know."""
 
     def joint_scores(self, x: Array, others: Sequence[Any]) -> tuple[Array, Array, Array]:
-        """log p(x, component) up to a common term, (n, components); each one's class, and its memory's index."""
+        """log p(x, component) up to a common term, (n, components); class and memory index of each component."""
 
     def joint_proba(self, x: Array, others: Sequence[Any]) -> Array:
         """Class probabilities by the components of all these memories."""
 
-    def usual_share(self, x: Array, others: Sequence[Any]) -> Array | None:
-        """The share of tested rows that were known worse than each sample; None if that was not measured."""
+    def score_quantile(self, x: Array, others: Sequence[Any]) -> Array | None:
+        """The share of tested rows with a lower relative score than each sample; None before any test."""
 
     def log_density(self, x: Array, others: Sequence[Any]) -> Array:
         """The log density of each sample by the components of all these memories."""
 
     def rename_components(self, names: Mapping[str, str]) -> None:
-        """Give tasks new names wherever `tasks` does not have them."""
+        """Give tasks new names in everything but `tasks`."""
 
     def column_moments(self, d: int, others: Sequence[Any]) -> tuple[Array, Array, float]:
         """Mean and covariance of the first d features over all samples of these memories, and their number."""
@@ -110,7 +110,7 @@ class JointlyScored(Protocol):
         """The task of the newest component of a class."""
 
     def fit_budget(self, awake: Sequence[Any]) -> bool:
-        """Shrink what is kept until everything fits the budget; returns whether it does."""
+        """Shrink components until all memories fit the budget; returns whether they do."""
 
 
 MemoryFactory = Callable[[Role, int, SeedStream], GenerativeMemory]

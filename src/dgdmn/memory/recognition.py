@@ -12,7 +12,7 @@ from dgdmn.memory.protocols import Array, GenerativeMemory, JointlyScored
 
 Memories = Sequence[GenerativeMemory]
 UNKNOWN_RATE = 0.01
-"""Share of known samples that `recognize_jointly` calls unknown."""
+"""Share of false alarms of `recognize_jointly`: known samples that it calls unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Recognized:
     chosen: NDArray[np.intp]
     """Index of the memory that answers, shape (n,)."""
     known: NDArray[np.bool_]
-    """Whether some memory's loss was below γ, or the sample is not unknown (mixture memory), shape (n,)."""
+    """Whether a memory's loss is below γ or, with the mixture memory, the sample is not unknown; shape (n,)."""
 
 
 def recognize(x: Array, memories: Memories, config: Config) -> Recognized:
@@ -52,7 +52,7 @@ def predict_by(x: Array, memories: Memories, chosen: NDArray[np.intp]) -> Array:
     return answers
 
 
-def known_by(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory | None:
+def find_memory(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory | None:
     """The memory that knows a task's samples best, with a mean recognition loss below γ; None if none does.
 
     A memory that never met one of their classes cannot know them.
@@ -65,7 +65,7 @@ def known_by(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory |
 def recognize_jointly(x: Array, memories: Memories) -> Recognized:
     """The memory of the winning component. Every sample is judged alone; losses are minus log scores.
 
-    A sample is unknown if less than `UNKNOWN_RATE` of the rows that were tested while learning were known worse.
+    A sample is unknown if less than `UNKNOWN_RATE` of the tested rows have a lower relative score.
     """
     first = memories[-1]
     assert isinstance(first, JointlyScored)
@@ -75,6 +75,6 @@ def recognize_jointly(x: Array, memories: Memories) -> Recognized:
     for index, memory in enumerate(order):
         if (owner == index).any():
             losses[:, memory] = -np.logaddexp.reduce(scores[:, owner == index], axis=1)
-    share = first.usual_share(x, memories[:-1])
+    share = first.score_quantile(x, memories[:-1])
     known = np.ones(len(x), dtype=bool) if share is None else share >= UNKNOWN_RATE
     return Recognized(losses, losses.argmin(axis=1), known)

@@ -28,51 +28,53 @@ class ShortTermMemory:
         self.largest_buffer = 0
         """Bytes of the largest buffer that a task memory ever had."""
 
-    def holding(self, task: str) -> GenerativeMemory | None:
-        return next((held.memory for held in self.awake if held.task == task), None)
+    def find(self, task: str) -> GenerativeMemory | None:
+        """The task memory of a task."""
+        return next((awake.memory for awake in self.awake if awake.task == task), None)
+
+    def memories(self) -> list[GenerativeMemory]:
+        return [awake.memory for awake in self.awake]
+
+    def copy_memories(self) -> list[GenerativeMemory]:
+        """Replace all task memories by copies and return these."""
+        self.awake = tuple(TaskMemory(task, copy.copy(memory)) for task, memory in self.awake)
+        return self.memories()
 
     def learn(
         self, task: str, new: Batch, recalled: Batch | None, n_classes: int, ctx: Context
     ) -> None:
         """Learn a task in the task memory that holds it, else in a fresh one (`GenerativeMemory.learn`)."""
-        memory = self.memory_for(task, n_classes, ctx.rng)
+        old = self.find(task)
+        memory = copy.copy(old) if old else self._make_memory("stm", n_classes, ctx.rng)
         memory.learn(new, {task: TaskInfo(1, new.classes())}, ctx, recalled)
-        self.hold(task, memory)
+        self.store(task, memory)
 
-    def memory_for(self, task: str, n_classes: int, rng: SeedStream) -> GenerativeMemory:
-        """A copy of the task memory that holds a task, else a fresh one."""
-        known = self.holding(task)
-        return copy.copy(known) if known else self._make_memory("stm", n_classes, rng)
-
-    def hold(self, task: str, memory: GenerativeMemory) -> None:
+    def store(self, task: str, memory: GenerativeMemory) -> None:
         """Keep this task memory, in place of an older one of the task."""
-        held = {**{one.task: one.memory for one in self.awake}, task: memory}
-        self.awake = tuple(TaskMemory(*one) for one in held.items())
+        by_task = {**dict(self.awake), task: memory}
+        self.awake = tuple(TaskMemory(*item) for item in by_task.items())
         self.largest_buffer = max(self.largest_buffer, memory.buffer_bytes())
 
     def tasks(self) -> dict[str, TaskInfo]:
         """The tasks held, and how often each was met since the last sleep."""
-        return {held.task: held.memory.tasks[held.task] for held in self.awake}
+        return {task: memory.tasks[task] for task, memory in self.awake}
 
     def grow(self, n_classes: int) -> None:
-        self.awake = tuple(TaskMemory(task, copy.copy(memory)) for task, memory in self.awake)
-        for held in self.awake:
-            held.memory.grow(n_classes)
+        for memory in self.copy_memories():
+            memory.grow(n_classes)
 
     def state(self) -> list[State]:
-        return [{"task": held.task, **held.memory.state()} for held in self.awake]
+        return [{"task": task, **memory.state()} for task, memory in self.awake]
 
     def load_state(self, state: list[State], n_classes: int) -> None:
         awake: dict[str, GenerativeMemory] = {}
-        for held in state:
-            memory, task = (
-                self._make_memory("stm", n_classes, SeedStream(0)),
-                typed(held, "task", str),
-            )
-            memory.load_state({key: value for key, value in held.items() if key != "task"})
+        for saved in state:
+            memory = self._make_memory("stm", n_classes, SeedStream(0))
+            task = typed(saved, "task", str)
+            memory.load_state({key: value for key, value in saved.items() if key != "task"})
             if task not in memory.tasks or task in awake:
                 raise ValueError(
                     f"task {shorten(repr(task))} is in two task memories, or not in its own"
                 )
             awake[task] = memory
-        self.awake = tuple(TaskMemory(*one) for one in awake.items())
+        self.awake = tuple(TaskMemory(*item) for item in awake.items())

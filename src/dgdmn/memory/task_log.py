@@ -36,6 +36,25 @@ class TaskLog(dict[str, TaskInfo]):
         """The log with other names of some tasks."""
         return type(self)({names.get(task, task): info for task, info in self.items()})
 
+    def relabel(
+        self, places: Mapping[int, int], without: Set[tuple[str, int]] = frozenset()
+    ) -> Self:
+        """The log with class i as places[i], without classes that have no place and pairs (task, class) in `without`.
+
+        A task that has no class left is dropped.
+        """
+        classes = {
+            task: frozenset(
+                places[label]
+                for label in info.classes
+                if label in places and (task, label) not in without
+            )
+            for task, info in self.items()
+        }
+        return type(self)(
+            {task: TaskInfo(self[task].times, kept) for task, kept in classes.items() if kept}
+        )
+
     def with_classes(self, classes: frozenset[int]) -> str | None:
         """The task met last among those that had all these classes."""
         return next((task for task in reversed(self) if classes <= self[task].classes), None)
@@ -50,9 +69,11 @@ class TaskLog(dict[str, TaskInfo]):
     def from_state(cls, state: list[dict[str, Any]], n_classes: int = MAX_COUNT) -> Self:
         """The log that `state` described, of tasks with some of these classes."""
         tasks = cls()
-        for one in state:
-            classes = class_indices(typed(one, "classes", list), n_classes)
-            tasks[typed(one, "task", str)] = TaskInfo(whole(one, "times", 1), frozenset(classes))
+        for saved in state:
+            classes = class_indices(typed(saved, "classes", list), n_classes)
+            tasks[typed(saved, "task", str)] = TaskInfo(
+                whole(saved, "times", 1), frozenset(classes)
+            )
         if len(tasks) < len(state):
             raise ValueError("two tasks have the same name")
         return tasks

@@ -1,12 +1,12 @@
-"""Unknown inputs: a score that says how well the known classes explain a row, and what is a low score.
+"""Unknown inputs: a score of how well the known classes explain a row, and its usual values.
 
 The score is relative: the log density of the best component minus that of one background Gaussian with the
 mean of all rows and the covariance S₀ + A A', where A holds √(n_i / n) (m_i − m). By Woodbury's identity it
-follows from the tied scores alone. What inputs have in common with no class in particular cancels.
+follows from the tied scores alone. What all inputs have in common cancels.
 
-Rows that are tested before they are learned say which scores are usual. Each component counts them in fixed bins:
-counts add, so memories merge, and a forgotten component takes its counts along. Scores rise as classes arrive,
-because the background widens. So counts of components that were met lately weigh more.
+Rows that are tested before they are learned show which scores are usual. Each component counts them in fixed bins,
+its sketch. Counts add, so memories merge, and a forgotten component takes its counts along. Scores rise as classes
+arrive, because the background widens. So counts of recently met components weigh more.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from dgdmn.memory.gaussian import Doubles
 Counts = NDArray[np.uint32]
 
 BINS = 96
-"""Numbers of a sketch."""
+"""Bins of a sketch."""
 UNIT, LOWEST, HIGHEST = 10.0, -9.0, 7.0
 """Bins have equal width in asinh(score / UNIT), between these two values: scores from −40,500 to 5,500."""
 EDGES = np.linspace(LOWEST, HIGHEST, BINS + 1)
@@ -47,21 +47,21 @@ def relative_scores(
     inner = np.eye(len(share)) + root[:, None] * centered * root
     explained = (projected * np.linalg.solve(inner, projected.T).T).sum(axis=1)
     background = middle - 0.5 * float(share @ gram @ share) + 0.5 * explained
-    found: Doubles = scores.max(axis=1) - background
-    return found
+    relative: Doubles = scores.max(axis=1) - background
+    return relative
 
 
 def sketch(scores: Doubles) -> Counts:
-    """How many scores fall into each bin; scores beyond the ends count in the outer bins."""
+    """Count the scores in each bin; scores beyond the ends count in the outer bins."""
     places = np.clip(np.arcsinh(scores / UNIT), LOWEST, HIGHEST)
     return np.histogram(places, EDGES)[0].astype(np.uint32)
 
 
-def no_counts() -> Counts:
+def empty_sketch() -> Counts:
     return np.zeros(BINS, np.uint32)
 
 
-def usual_share(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
+def score_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
     """The share of tested rows with a lower score, shape (n,); 1 if no row was tested.
 
     `sketches` are those of all components, the one met last comes last.
@@ -71,5 +71,5 @@ def usual_share(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
     if not counts.any():
         return np.ones(len(scores))
     below = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
-    found: Doubles = np.interp(np.arcsinh(scores / UNIT), EDGES, below)
-    return found
+    quantile: Doubles = np.interp(np.arcsinh(scores / UNIT), EDGES, below)
+    return quantile

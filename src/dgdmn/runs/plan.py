@@ -47,7 +47,7 @@ def plan_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]
         inputs = FrontEnd.fit(rows, config.features, seed=config.code_seed)
         spec = MixtureSpec(config, inputs.n_features, inputs.n_decoded, inputs.inverse)
         spec.check()
-        planner.mixture, planner.bytes = spec, spec.fixed_bytes + bytes_in(inputs.state())
+        planner.mixture, planner.bytes = spec, spec.pool_bytes + bytes_in(inputs.state())
     else:  # a model that has learned a few rows for one epoch has all its weights
         epochs = dict.fromkeys(("generator_epochs", "learner_epochs", "joint_epochs"), 1)
         off: dict[str, Any] = {"min_steps": 0, "sttm_min_steps": 0, "code_buffer": False}
@@ -79,7 +79,7 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
     planner.kept_rows = info.exemplar_bytes // planner.row_bytes
     planner.capacity = getattr(model.fitted_.memory, "capacity", math.inf)
     if planner.is_mixture:
-        planner.mixture = model.fitted_.snapshot().memory.mixtures()[0].spec  # type: ignore[attr-defined]
+        planner.mixture = model.fitted_.snapshot().memory.copy_memories()[0].spec  # type: ignore[attr-defined]
     return planner.plan((f"next task {n}", size, 1) for n, size in enumerate(sizes, start=1))
 
 
@@ -140,7 +140,7 @@ class _Planner:
             size = self.bytes + self.kept_rows * self.row_bytes
             size += self.config.n_stm * codes * self.code_bytes
             if self.mixture:
-                size = max(min(size, self.config.memory_budget), self.mixture.fixed_bytes)
+                size = max(min(size, self.config.memory_budget), self.mixture.pool_bytes)
             stages.append(Stage(kind, names, samples, steps, size))
 
         for task, rows, classes in tasks:
