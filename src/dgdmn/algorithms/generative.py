@@ -469,9 +469,7 @@ def _check_mergeable(
     if ours.priors != theirs.priors:
         raise UsageError("cannot merge: the priors of the two models differ")
     one, other = ours.inputs.state()["features"], theirs.inputs.state()["features"]
-    for name in ("kind", "seed", "center", "spread", "varies", "fingerprint"):
+    for name in ("kind", "seed", "center", "spread", "fingerprint"):
         if not np.array_equal(one.get(name, 0), other.get(name, 0)):
-            what = (
-                "scale" if name in ("center", "spread", "varies") else "front end or its code_seed"
-            )
+            what = "scale" if name in ("center", "spread") else "front end or its code_seed"
             raise UsageError(f"cannot merge: the {what} of the features differs")

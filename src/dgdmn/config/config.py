@@ -139,7 +139,8 @@ class Config:
     code_dim: int = option(0, high=100_000)
     """Mixture: numbers in the code of a component's own covariance; 0: all up to 256 features, else 192 (ours)."""
     own_covariance: float = option(-1.0, low=-1, high=1, symbol="g")
-    """Mixture: g, weight of a component's own covariance; -1: chosen by held-out rows (ours)."""
+    """Mixture: g, weight of a component's own covariance; -1: by the number of rows, unless held-out rows prefer
+    another (ours)."""
     priors: Literal["uniform", "met"] = "uniform"
     """Mixture: class priors, `uniform` or as `met`: each component weighs its number of rows (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"
@@ -148,8 +149,8 @@ class Config:
     code_seed: int = option(0, high=2**32 - 1)
     """Seed of filters, random units and codes; never random_state, so that memories can be merged (ours)."""
     shrinkage: float = option(0.0, high=1, symbol="λ")
-    """Mixture, SLDA, Ridge: λ, weight of the covariance's diagonal, or the penalty; 0: chosen by held-out rows
-    (ours)."""
+    """Mixture, SLDA, Ridge: λ, weight of the covariance's diagonal, or the penalty; 0: chosen by held-out rows,
+    in the mixture by the number of rows unless they prefer another (ours)."""
     ridge_units: int = option(2_000, low=1, high=100_000)
     """Ridge: random ReLU units, 10,000 in the publication (ours)."""
 

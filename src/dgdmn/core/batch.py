@@ -16,7 +16,7 @@ class Batch:
     """Inputs and their labels, row by row. Treat it as immutable: nothing writes into its arrays."""
 
     x: Any
-    """Flattened inputs in [0, 1], shape (n, d): a numpy array between memories, a tensor inside networks."""
+    """Features, or flattened inputs in [0, 1], shape (n, d): numpy between memories, a tensor inside networks."""
     y: Any
     """Class indices, shape (n,)."""
     raw: Any = None
