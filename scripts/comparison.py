@@ -6,6 +6,7 @@ Without directories of runs, only the page is written again.
 """
 
 import itertools
+import re
 import shutil
 import statistics
 import sys
@@ -167,15 +168,21 @@ def draw() -> None:
                 x, y = mean(runs, number), mean(runs)
                 color = "#c2410c" if title.startswith("DGDMN `best`") else "#475569"
                 axis.plot(x, y, "o", ms=4, color=color)
-                short = title.replace("`", "").replace("Ridge (ridge_units ", "Ridge (")
                 axis.annotate(
-                    short, (x, y), (4, 2), textcoords="offset points", size=6, color=color
+                    _label(title), (x, y), (4, 2), textcoords="offset points", size=6, color=color
                 )
             axis.set(xscale="log", title=STREAMS[name].title, ylabel="accuracy")
             axis.set_xlabel("bytes" if number == "memory_bytes" else "CPU seconds of training")
             axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(FIGURE, metadata={"Date": None})
+
+
+def _label(title: str) -> str:
+    """A short name for a point; a budget is a number of megabytes."""
+    short = title.replace("`", "").replace("Ridge (ridge_units ", "Ridge (")
+    budget = re.search(r"memory_budget (\d+)", title)
+    return f"best, budget {int(budget[1]) / 1e6:g} MB" if budget else short
 
 
 def small_table() -> str:
