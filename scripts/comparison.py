@@ -98,28 +98,28 @@ def overview(streams: dict[str, Methods]) -> list[str]:
     """`best` on each stream beside the best rival without rows at equal bytes, and the best ceiling."""
     lines = ["| stream | DGDMN `best` | best rival without rows | | ceiling | | chosen λ, g |"]
     lines += ["|---|--:|--:|---|--:|---|---|"]
-    ahead = near = top = 0
+    ahead = level = near = top = 0
     for name, methods in streams.items():
         own, rivals, ceilings = mean(methods[BEST]), {}, {}
         for title, runs in methods.items():
             if title.endswith("‡"):
                 ceilings[title] = mean(runs)
-            elif title.startswith("DGDMN `best`") or title.endswith("†"):
+            elif title.startswith("DGDMN") or title.endswith("†"):
                 continue
             elif mean(runs, "memory_bytes") <= EQUAL_BYTES:
                 rivals[title] = mean(runs)
         rival, ceiling = _top(rivals), _top(ceilings)
         if rival[1] > 0:
-            ahead, near = ahead + (own >= rival[1]), near + (own >= rival[1] - 0.01)
+            lead = round(own - rival[1], 3)
+            ahead, level, near = ahead + (lead > 0), level + (lead == 0), near + (lead >= -0.01)
         top += own >= ceiling[1] - 0.03 if ceiling[1] > 0 else 0
         chosen = sorted({_chosen(run) for run in methods[BEST]} - {""})
         cells = [STREAMS[name].title, f"**{mean_se([r.acc for r in methods[BEST]])}**"]
         for title, value in (rival, ceiling):
             cells += [format_ratio(value) if title else "–", title]
         lines.append(f"| {' | '.join([*cells, '; '.join(chosen)])} |")
-    n = len(streams)
-    counts = f"within .01 of the best rival on {near} of {n} streams, level or ahead on {ahead}, within .03 of the "
-    return [*lines, "", f"`best` is {counts}ceiling on {top}."]
+    counts = f"{len(streams)} streams: ahead of the best rival on {ahead}, level on {level}, within .01 on {near}"
+    return [*lines, "", f"`best` on {counts}; within .03 of the ceiling or above it on {top}."]
 
 
 def _top(accuracies: dict[str, float]) -> tuple[str, float]:
