@@ -6,7 +6,6 @@ Without directories of runs, only the page is written again.
 """
 
 import itertools
-import re
 import shutil
 import statistics
 import sys
@@ -155,34 +154,67 @@ def table() -> str:
     return "\n".join(lines)
 
 
+COLORS = {
+    "DGDMN `best`": "#c2410c",
+    "DGDMN `deep`": "#f59e0b",
+    "DGDMN `paper`": "#fbbf24",
+    "SLDA": "#1d4ed8",
+    "Ridge": "#0891b2",
+    "NCM": "#7c3aed",
+    "GaussianNB": "#c084fc",
+    "ER `best`†": "#15803d",
+    "iCaRL `best`†": "#65a30d",
+    "Logistic regression‡": "#111827",
+    "Random forest‡": "#6b7280",
+    "Joint `deep`‡": "#a8a29e",
+}
+"""Methods of the figure; their variants have the same color."""
+
+
 def draw() -> None:
-    """Accuracy against bytes and against CPU seconds, a row for each of three streams."""
+    """Error against bytes and against CPU seconds, a row for each of three streams; one legend for all."""
     from matplotlib import pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogLocator, NullLocator
 
     streams = {name: methods for name, methods in read().items() if name in DRAWN}
-    figure, axes = plt.subplots(len(streams), 2, figsize=(9, 3.2 * len(streams)), squeeze=False)
+    figure, axes = plt.subplots(len(streams), 2, figsize=(9, 3 * len(streams)), sharey="row")
     for (name, methods), pair in zip(streams.items(), axes, strict=True):
-        shown = {title: runs for title, runs in methods.items() if mean(runs) > 0.5}
         for axis, number in zip(pair, ("memory_bytes", "train_cpu_seconds"), strict=True):
-            for title, runs in shown.items():
-                x, y = mean(runs, number), mean(runs)
-                color = "#c2410c" if title.startswith("DGDMN `best`") else "#475569"
-                axis.plot(x, y, "o", ms=4, color=color)
-                axis.annotate(
-                    _label(title), (x, y), (4, 2), textcoords="offset points", size=6, color=color
-                )
-            axis.set(xscale="log", title=STREAMS[name].title, ylabel="accuracy")
+            for method_name, color in COLORS.items():
+                points = _points(methods, method_name, number)
+                if method_name == BEST and number == "memory_bytes":
+                    axis.plot(*zip(*sorted(points["o"]), strict=True), color=color, lw=1)
+                for marker, places in points.items():
+                    fill = color if marker == "o" else "none"
+                    for x, error in places:
+                        axis.plot(x, error, marker, ms=5, color=color, mfc=fill)
+            axis.set(xscale="log", yscale="log", title=STREAMS[name].title)
             axis.set_xlabel("bytes" if number == "memory_bytes" else "CPU seconds of training")
+            axis.yaxis.set_major_formatter(lambda error, _: f"{error:g}")
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.yaxis.set_minor_locator(NullLocator())
             axis.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
+        pair[0].set_ylabel("error")
+    entries = [Line2D([], [], ls="", marker="o", color=c, label=n) for n, c in COLORS.items()]
+    for entry in entries:
+        entry.set_label(str(entry.get_label()).replace("`", ""))
+    entries.append(Line2D([], [], ls="", marker="s", mfc="none", color="k", label="no front end"))
+    figure.legend(handles=entries, loc="lower center", ncols=5, frameon=False, fontsize=8)
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(FIGURE, metadata={"Date": None})
 
 
-def _label(title: str) -> str:
-    """A short name for a point; a budget is a number of megabytes."""
-    short = title.replace("`", "").replace("Ridge (ridge_units ", "Ridge (")
-    budget = re.search(r"memory_budget (\d+)", title)
-    return f"best, budget {int(budget[1]) / 1e6:g} MB" if budget else short
+def _points(methods: Methods, name: str, number: str) -> dict[str, list[tuple[float, float]]]:
+    """(x, error) of a method and its variants: circles, or squares without a front end."""
+    points: dict[str, list[tuple[float, float]]] = {"o": [], "s": []}
+    plain, mark = name.rstrip("†‡"), name[len(name.rstrip("†‡")) :]
+    for title, runs in methods.items():
+        variant = title.removeprefix(plain).removesuffix(mark)
+        if title.startswith(plain) and (not variant or variant.startswith(" (")):
+            marker = "s" if "features none" in variant else "o"
+            points[marker].append((mean(runs, number), 1 - mean(runs)))
+    return points
 
 
 def small_table() -> str:
