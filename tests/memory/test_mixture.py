@@ -21,6 +21,7 @@ from dgdmn.memory.budget import fit_blocks
 from dgdmn.memory.code import REFERENCE, SETTINGS, SHRINKAGES, MixtureSpec, make_code
 from dgdmn.memory.components import CrossMoment
 from dgdmn.memory.gaussian import gram, pack, unpack
+from dgdmn.memory.held_out import compare_settings
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.pool import SHRINKAGE_FACTOR, Pool
 from dgdmn.memory.scores import OWN_SHARE, score_parts
@@ -322,6 +323,20 @@ def test_held_out_rows_choose_and_are_counted_once():
     assert memory.pool.untested == len(x) // 8, "rows learned after the test"
     assert memory._choose(memory.components) in SETTINGS
     assert memory.pool.n == len(x), "tested rows are learned, too"
+
+
+@pytest.mark.parametrize(("block", "counts"), [(6, True), (3, True), (2, False), (0, False)])
+def test_votes_count_only_if_components_are_about_as_large(block, counts):
+    x, y = three_classes(6, n=200)
+    x = x + 4 * np.random.default_rng(1).standard_normal(x.shape)  # settings disagree
+    memory = memory_of(6, [("a", x, y)], shrinkage=0, own_covariance=-1)
+    first, *rest = memory.components
+    cut = replace(first, scatter=first.scatter[:block, :block])
+    result = compare_settings(
+        x, y, [cut, *rest], memory.pool, memory.spec, chosen=REFERENCE, n_classes=3
+    )
+    assert bool(result.votes.any()) is counts
+    assert result.log_losses.all(), "temperatures are compared anyway"
 
 
 @pytest.mark.parametrize("n", [6, 60, 3_000])

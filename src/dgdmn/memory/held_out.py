@@ -25,6 +25,9 @@ TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
 """Rows of one test."""
+MAX_SIZE_RATIO = 2
+"""Votes do not count if a scatter is more than so many times as large as another. Tested rows belong to the newest
+components, which are still whole when the budget has cut the others: what favors the newest would win."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class HeldOutResult:
     """What one test adds to the counts of a pool and of components."""
 
     votes: NDArray[np.int64]
-    """Rows that only this setting, or only REFERENCE, had right, shape (2, settings)."""
+    """Rows that only this setting, or only REFERENCE, had right, shape (2, settings); 0 if the test was not fair."""
     log_losses: Doubles
     """Sum of −log p(right class) for each temperature."""
     relative: Doubles | None
@@ -68,6 +71,9 @@ def compare_settings(
     by_setting = np.stack([right[setting] for setting in settings])
     usual = by_setting[SETTINGS.index(REFERENCE)]
     votes = np.stack([(by_setting & ~usual).sum(axis=1), (usual & ~by_setting).sum(axis=1)])
+    sizes = [len(component.scatter) for component in components]
+    if max(sizes) > MAX_SIZE_RATIO * min(sizes):
+        votes = np.zeros_like(votes)
     return HeldOutResult(votes, log_losses, relative)
 
 
