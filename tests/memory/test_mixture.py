@@ -19,7 +19,7 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import fit_blocks
 from dgdmn.memory.code import REFERENCE, SETTINGS, SHRINKAGES, MixtureSpec, make_code
-from dgdmn.memory.components import CrossMoment
+from dgdmn.memory.components import CrossMoment, cut_scatter
 from dgdmn.memory.gaussian import gram, pack, unpack
 from dgdmn.memory.held_out import compare_settings
 from dgdmn.memory.mixture import MixtureMemory
@@ -325,18 +325,20 @@ def test_held_out_rows_choose_and_are_counted_once():
     assert memory.pool.n == len(x), "tested rows are learned, too"
 
 
-@pytest.mark.parametrize(("block", "counts"), [(6, True), (3, True), (2, False), (0, False)])
-def test_votes_count_only_if_components_are_about_as_large(block, counts):
+def test_settings_are_compared_with_scatters_of_the_same_size():
     x, y = three_classes(6, n=200)
     x = x + 4 * np.random.default_rng(1).standard_normal(x.shape)  # settings disagree
     memory = memory_of(6, [("a", x, y)], shrinkage=0, own_covariance=-1)
-    first, *rest = memory.components
-    cut = replace(first, scatter=first.scatter[:block, :block])
-    result = compare_settings(
-        x, y, [cut, *rest], memory.pool, memory.spec, chosen=REFERENCE, n_classes=3
-    )
-    assert bool(result.votes.any()) is counts
-    assert result.log_losses.all(), "temperatures are compared anyway"
+
+    def votes(*sizes):
+        cut = [cut_scatter(one, q) for one, q in zip(memory.components, sizes, strict=True)]
+        args = x, y, cut, memory.pool, memory.spec
+        return compare_settings(*args, chosen=REFERENCE, n_classes=3).votes
+
+    np.testing.assert_array_equal(votes(2, 6, 6), votes(2, 2, 2))
+    assert (votes(2, 2, 2) != votes(6, 6, 6)).any()
+    tied = votes(0, 6, 6).reshape(2, len(SHRINKAGES), -1)
+    assert (tied == tied[:, :, :1]).all(), "without scatters g makes no difference"
 
 
 @pytest.mark.parametrize("n", [6, 60, 3_000])

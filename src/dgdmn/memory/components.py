@@ -148,6 +148,13 @@ def stack_means(components: Sequence[Component]) -> tuple[Doubles, Doubles]:
     return counts, np.stack([component.mean for component in components]).astype(np.float64)
 
 
+def cut_scatter(component: Component, q: int) -> Component:
+    """The component with the leading block q × q of its scatter; itself if it has no more."""
+    if len(component.scatter) == q:
+        return component
+    return replace(component, scatter=np.ascontiguousarray(component.scatter[:q, :q]))
+
+
 def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:
     """The array of a saved state; it must have this shape and one of these types."""
     array = np.array(to_numpy(state[name]))

@@ -14,7 +14,7 @@ from dgdmn.memory.code import (
     allowed_settings,
     reference_setting,
 )
-from dgdmn.memory.components import Component
+from dgdmn.memory.components import Component, cut_scatter
 from dgdmn.memory.gaussian import Doubles, softmax
 from dgdmn.memory.pool import Pool
 from dgdmn.memory.scores import class_scores, score_against_background, score_parts
@@ -25,9 +25,6 @@ TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
 """Rows of one test."""
-MAX_SIZE_RATIO = 2
-"""Votes do not count if a scatter is more than so many times as large as another. Tested rows belong to the newest
-components, which are still whole when the budget has cut the others: what favors the newest would win."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +32,7 @@ class HeldOutResult:
     """What one test adds to the counts of a pool and of components."""
 
     votes: NDArray[np.int64]
-    """Rows that only this setting, or only REFERENCE, had right, shape (2, settings); 0 if the test was not fair."""
+    """Rows that only this setting, or only REFERENCE, had right, shape (2, settings)."""
     log_losses: Doubles
     """Sum of −log p(right class) for each temperature."""
     relative: Doubles | None
@@ -52,7 +49,13 @@ def compare_settings(
     chosen: tuple[float, float],
     n_classes: int,
 ) -> HeldOutResult:
-    """Test every setting on rows that are not learned yet; log losses are those of the chosen one."""
+    """Test every setting on rows that are not learned yet; log losses are those of the chosen one.
+
+    The newest components are still whole when the budget has cut the others, and tested rows belong to them: what
+    favors the newest would win. So all are compared with scatters of the same size.
+    """
+    size = min(len(component.scatter) for component in components)
+    components = [cut_scatter(component, size) for component in components]
     labels = np.array([component.label for component in components])
     settings, reference = allowed_settings(spec.config), reference_setting(spec.config)
     right: dict[tuple[float, float], NDArray[np.bool_]] = {}
@@ -71,9 +74,6 @@ def compare_settings(
     by_setting = np.stack([right[setting] for setting in settings])
     usual = by_setting[SETTINGS.index(REFERENCE)]
     votes = np.stack([(by_setting & ~usual).sum(axis=1), (usual & ~by_setting).sum(axis=1)])
-    sizes = [len(component.scatter) for component in components]
-    if max(sizes) > MAX_SIZE_RATIO * min(sizes):
-        votes = np.zeros_like(votes)
     return HeldOutResult(votes, log_losses, relative)
 
 
