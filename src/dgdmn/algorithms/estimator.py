@@ -532,7 +532,7 @@ def task_name(task: Any) -> str | None:
     >>> task_name(2024), task_name(None)
     ('2024', None)
     """
-    if isinstance(task, list) or getattr(task, "ndim", 0):
+    if isinstance(task, list) or getattr(task, "ndim", 0) > 0:
         raise UsageError(
             "task has a name for each row; it must be one name: call partial_fit once for each task"
         )

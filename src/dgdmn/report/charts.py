@@ -210,8 +210,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
     axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
     steps = high - low > 2 or all(x.is_integer() for x in known)  # no task 1.5
-    bins = "auto" if high - low > 2 else 5
-    axes.xaxis.set_major_locator(MaxNLocator(bins, integer=steps, min_n_ticks=1 if steps else 2))
+    ticks = MaxNLocator("auto" if high - low > 2 else 5, integer=steps, min_n_ticks=2 - steps)
+    axes.xaxis.set_major_locator(ticks)
     if panel.y_range is not None:
         bottom, top = panel.y_range
         axes.set_ylim(bottom - 0.03 * (top - bottom), top + 0.03 * (top - bottom))
