@@ -255,3 +255,25 @@ def test_dates_are_mentioned_once_in_the_life_of_a_model():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.partial_fit(frame, y).predict(frame)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pandas.NA, pandas.NaT])
+def test_a_missing_label_is_refused_with_its_row(gap):
+    for y in (["a", gap, "b", gap], pandas.Series(["a", gap, "b", gap], dtype=object)):
+        with pytest.raises(UsageError, match=r"y has 2 missing labels \(first in row 1\)"):
+            DGDMN().fit(np.eye(4), y)
+
+
+def test_a_task_for_each_row_is_refused():
+    X, y = np.eye(4), ["a", "a", "b", "b"]
+    model = DGDMN().partial_fit(X, y, task=2024)
+    for task in (["x"] * 4, np.array(["x"] * 4), pandas.Series(["x"] * 4)):
+        for call in (
+            lambda task=task: model.partial_fit(X, y, task=task),
+            lambda task=task: model.predict(X, task),
+        ):
+            with pytest.raises(
+                UsageError, match="task has a name for each row; it must be one name"
+            ):
+                call()
+    assert model.awake_tasks() == ("2024",)

@@ -149,6 +149,7 @@ def test_evaluate_measures_and_remembers(trees, call):
     assert out[2].startswith("change since 20")
     assert out[2].endswith("accuracy −.250, macro −.333")
     assert out[3:] == [
+        "by class, the worst first:",
         "class oak: .000 (0 of 20 rows)",
         "class ash: 1.000 (20 of 20 rows)",
         "class beech: 1.000 (40 of 40 rows)",

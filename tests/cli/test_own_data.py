@@ -189,7 +189,7 @@ IN_FILE = (
         ("nowhere/my.csv", "no stream or file 'nowhere/my.csv'"),
         ("embedded --label state", "--label is for files of your own; embedded has its tasks"),
         ("my.csv --label stat", "has no column 'stat': it has"),
-        ("my.csv", "dgdmn: my.csv has no labels: name their column"),
+        ("my.csv", "my.csv has no labels: name their column (label, --label); it has "),
         ("my.csv --label state --ignore heet", "has no column 'heet'"),
         ("my.csv --label state --order-by month", "is ordered but has no tasks: give their number"),
         ("my.csv --label state --task month --tasks 2", "has tasks already: leave one out"),

@@ -76,7 +76,9 @@ def record(directory, algorithm, preset, seed, acc):
     config = {"tasks": ["0", "1"], "stream": "digits", "algorithm": algorithm, "preset": preset}
     directory = directory / f"{algorithm}-{preset}-{seed}"
     writer = RunWriter(directory, {**config, "key": directory.name, "seed": seed, "options": {}})
-    writer.summary({"acc": acc, "bwt": -0.15, "acc_ltm": None, "seconds": 60.0})
+    writer.summary(
+        {"acc": acc, "macro_accuracy": 0.5, "bwt": -0.15, "acc_ltm": None, "seconds": 60.0}
+    )
     return RunRecord.read(directory)
 
 
@@ -91,8 +93,11 @@ def test_results_have_a_row_for_each_algorithm_and_preset(tmp_path, capsys, monk
     print_results(records)
     out = capsys.readouterr().out
     assert "digits, seeds 0, 2" in out
-    rows = re.findall(r"│ (\w+) +│ (\w+) +│ (\S+) ± .010 │ −.150 ± .000 │ +– │ +1.0 │", out)
+    macro, bwt = ".500 ± .000", "−.150 ± .000"
+    rows = re.findall(rf"│ (\w+) +│ (\w+) +│ (\S+) ± .010 │ {macro} │ {bwt} │ +– │ +60 s │", out)
     assert rows == [(*run, f".{number}10") for number, run in enumerate(runs)]
     assert str(records[0].directory) in out
+    print_results(records[:1])
+    assert "digits, seed 0\n" in capsys.readouterr().out
     print_results([])
     assert capsys.readouterr().out == ""

@@ -84,6 +84,24 @@ def test_inline_svg_has_values_and_no_styles():
     assert {node.text for node in elements(svg, "text")} >= {"tasks seen", "accuracy", "N_max"}
 
 
+@pytest.mark.parametrize("tasks", [1, 2, 3, 4])
+def test_tasks_are_counted_in_whole_numbers(tasks):
+    line = Line("a", [*range(1, tasks + 1)], [0.5] * tasks)
+    texts = [node.text for node in elements(line_svg(Panel("", [line]), "x"), "text")]
+    assert texts[: texts.index("tasks seen")] == [str(n) for n in range(1, tasks + 1)]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_vertical_label_has_a_place_beside_long_numbers(wide):
+    places = set()
+    for y in (0.5, 12345.678):
+        svg = line_svg(Panel("", [Line("a", [1, 2], [0, y])], y_range=None), "x", wide=wide)
+        (label,) = [node for node in elements(svg, "text") if node.text == "accuracy"]
+        places.add(float(label.get("x")))
+    assert len(places) == 1
+    assert min(places) >= (15 if wide else 8), "its letters are up to 17 units high on a phone"
+
+
 def test_ends_of_lines_have_names():
     flat = [Line(name, [1, 2], [1, y]) for name, y in zip("abcd", (1, 1, 1, 0), strict=True)]
     names = [node.text for node in elements(line_svg(Panel("", flat, ends=True), "x"), "text")]

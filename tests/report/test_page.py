@@ -274,6 +274,18 @@ def test_colored_dreams(make_run):
     assert len(page_of(path).named("img")) == 1
 
 
+def test_dreams_of_a_table_have_no_pictures_and_the_page_says_so(make_run):
+    path = make_run("a", arrays=False)
+    y = np.arange(4)
+    RunWriter.resume(path, 4).artifact(
+        "dreams-002", x=np.zeros((4, 17), np.uint8), y=y, task=y, labels=y, judged=y
+    )
+    text, pictures = page_of(path).text, "Read a row from left to right"
+    assert "There are no pictures: the samples are not images" in text
+    assert pictures not in text
+    assert pictures in page_of(make_run("b")).text
+
+
 def test_settings_have_tables_of_their_own(make_run):
     page = page_of(
         make_run("a"), make_run("b", evaluate_on="validation"), make_run("c", revise=[1])

@@ -34,7 +34,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback, Context, ignore
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.table import Columns, Table, is_frame
-from dgdmn.core.text import join_names
+from dgdmn.core.text import count_noun, join_names
 from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
 from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
@@ -145,7 +145,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         sample_weight: ArrayLike | None,
         task: str | None,
     ) -> Self:
-        first = not self.__sklearn_is_fitted__()
+        first, task = not self.__sklearn_is_fitted__(), task_name(task)
         with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=first)
             X, y, weight = drop_weightless(X, y, sample_weight)
@@ -155,7 +155,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
                 _check_same_classes(fitted, classes)
             self._add_classes(fitted, y)
             new = self._to_batch(fitted, X, y, weight)
-            fitted.memory.learn(None if task is None else str(task), new, self._context(fitted))
+            fitted.memory.learn(task, new, self._context(fitted))
             return self._commit(fitted)
 
     def check_rows(self, X: ArrayLike, y: ArrayLike) -> None:
@@ -175,7 +175,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def predict_proba(self, X: ArrayLike, task: str | None = None) -> NDArray[np.float64]:
         """Probability of each of `classes_`, shape (n, number of classes)."""
-        name = None if task is None else str(task)
+        name = task_name(task)
         return self._predict_with(X, lambda memory, x: memory.predict_proba(x, name))
 
     def predict_unclipped(self, X: ArrayLike) -> NDArray[Any]:
@@ -526,8 +526,24 @@ def _warn_about_names(table: Table, columns: Columns) -> None:
             )
 
 
+def task_name(task: Any) -> str | None:
+    """The name of one task; a column of names is refused, because one call learns one task.
+
+    >>> task_name(2024), task_name(None)
+    ('2024', None)
+    """
+    if isinstance(task, list) or getattr(task, "ndim", 0) > 0:
+        raise UsageError(
+            "task has a name for each row; it must be one name: call partial_fit once for each task"
+        )
+    return None if task is None else str(task)
+
+
 def _check_raw_labels(y: Any) -> None:
     """Check labels before they become an array: it would merge "a" with 1 or 2**53 with 2**53 + 1."""
+    if missing := [row for row, label in enumerate(y) if _is_missing(label)]:
+        count = count_noun(len(missing), "missing label")
+        raise UsageError(f"y has {count} (first in row {missing[0]}); fill or remove such rows")
     labels = {
         label.item() if isinstance(label, np.generic) else label
         for label in y
@@ -536,6 +552,12 @@ def _check_raw_labels(y: Any) -> None:
     if len({isinstance(label, str) for label in labels}) > 1:
         raise UsageError("y mixes kinds of labels; use only text or only numbers")
     check_labels(sorted(labels))
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or pandas' NA or NaT."""
+    nan = isinstance(label, float | np.floating) and bool(np.isnan(label))
+    return label is None or nan or type(label).__name__ in ("NAType", "NaTType")
 
 
 def _check_labels(y: NDArray[Any]) -> None:

@@ -25,7 +25,7 @@ from dgdmn.cli.store import (
 )
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.core.files import write_atomic
-from dgdmn.core.text import count_noun, format_ratio, join_names
+from dgdmn.core.text import count_noun, format_ratio, join_names, worst_first
 from dgdmn.memory.recognition import UNKNOWN_RATE
 
 
@@ -81,7 +81,9 @@ def predict(args: Namespace) -> None:
         write_atomic(args.out, content.encode(errors="backslashreplace"))
     if found.y is not None:
         right = sum(ours[0] == y for ours, y in zip(labels, found.y.tolist(), strict=True))
-        show(f"accuracy {right / n:.4f} ({right} of {count_noun(n, 'row')})", error=True)
+        show(
+            f"accuracy {format_ratio(right / n)} ({right:,} of {count_noun(n, 'row')})", error=True
+        )
     if answers.unknown is not None and answers.unknown.any():
         marked = count_noun(int(answers.unknown.sum()), "row")
         show(f"{marked} of {n:,} marked as unknown", error=True)
@@ -163,7 +165,9 @@ def evaluate(args: Namespace) -> None:
         texts = (f"{name} {_signed(change[name])}" for name in ("accuracy", "macro"))
         show(f"change since {change['since']}: {', '.join(texts)}")
     for what, by in (("class", entry["by_class"]), ("task", entry["by_task"])):
-        worst = sorted(by.items(), key=lambda item: item[1][0] / item[1][1])
+        worst = worst_first(by)
+        if len(by) > 1:
+            show(f"by {what}, the worst first:")
         for name, (hits, of) in worst[:MAX_SHOWN]:
             show(f"{what} {name}: {format_ratio(hits / of)} ({hits:,} of {count_noun(of, 'row')})")
         if len(by) > MAX_SHOWN:

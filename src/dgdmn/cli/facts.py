@@ -152,4 +152,6 @@ def format_value(value: Any) -> str:
         return ", ".join(f"{key} {text}" for key, text in texts.items()) or "none"
     if isinstance(value, list):
         return join_names(value) or "none"
+    if isinstance(value, float):
+        return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else format_option(value)

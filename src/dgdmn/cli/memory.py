@@ -214,6 +214,7 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
     (model, notes), y, began = memory, np.asarray(rows.y), time.monotonic()
     new, tasks = not model.__sklearn_is_fitted__(), notes["tasks"]
     counts = {} if new else count_tasks(model)
+    known = {*counts, *tasks}
     if not getattr(model, "uses_task_names", True):
         task = None  # it is ignored
     if task is None and not algorithm_info(algorithm_name(type(model))).generative:
@@ -233,7 +234,11 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
             notes["learned"][name] = utc_now()
         took = format_duration(time.monotonic() - began)
     sizes = f"{count_noun(len(rows.X), 'row')}, {count_noun(len(np.unique(y)), 'class', 'classes')}"
-    parts = [f"learned {join_names(map(repr, learned))} ({sizes}) in {took}"]
+    joined = unnamed and known.issuperset(learned)
+    verb = "learned more of" if joined else "learned"
+    parts = [f"{verb} {join_names(map(repr, learned))} ({sizes}) in {took}"]
+    if joined and task is None and getattr(model, "uses_task_names", True):
+        parts.append("without --task, rows join the task that has their class")
     slept = [event for event in events if isinstance(event, SleepEnded)]
     parts += [f"slept and consolidated {join_names(event.tasks)}" for event in slept]
     if (info := model.info()).short_term:

@@ -127,15 +127,16 @@ def print_results(records: Sequence[RunRecord]) -> None:
         groups.setdefault((name, record.config["preset"]), []).append(record.summary or {})
     rows = []
     for key, group in groups.items():
-        acc, bwt, acc_ltm, seconds = (
+        *shares, seconds = (
             [summary[name] for summary in group if isinstance(summary.get(name), int | float)]
-            for name in ("acc", "bwt", "acc_ltm", "seconds")
+            for name in ("acc", "macro_accuracy", "bwt", "acc_ltm", "seconds")
         )
-        minutes = f"{fmean(seconds) / 60:.1f}" if seconds else text.MISSING
-        rows.append((*key, *map(text.format_mean_sem, (acc, bwt, acc_ltm)), minutes))
+        took = text.format_duration(fmean(seconds)) if seconds else text.MISSING
+        rows.append((*key, *map(text.format_mean_sem, shares), took))
     seeds = sorted({record.config["seed"] for record in records})
-    title = f"{records[0].config['stream']}, seeds {', '.join(map(str, seeds))}"
-    headings = ("algorithm", "preset", "ACC", "BWT", "ACC, LTM alone", "minutes")
+    word = "seed" if len(seeds) == 1 else "seeds"
+    title = f"{records[0].config['stream']}, {word} {', '.join(map(str, seeds))}"
+    headings = ("algorithm", "preset", "ACC", "macro", "BWT", "ACC, LTM alone", "time")
     Console(soft_wrap=True).print(make_table(title, headings, rows, left=2))
     if note := records[0].config.get("note"):
         show(note)

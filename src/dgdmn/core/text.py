@@ -1,6 +1,7 @@
 """The only formatter: numbers, sizes, durations and lists for people."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
@@ -22,6 +23,21 @@ def join_names(things: Iterable[object], limit: int = 12) -> str:
     """A list in one line, cut after `limit` items."""
     words = [str(thing) for thing in things]
     return ", ".join(words[:limit]) + (f", … ({len(words)} in all)" if len(words) > limit else "")
+
+
+def worst_first(by: Mapping[str, Sequence[int]]) -> list[tuple[str, Sequence[int]]]:
+    """Names with their right answers and rows, the least accurate first; among equals 2 comes before 10.
+
+    >>> [name for name, _ in worst_first({"c10": [3, 3], "c2": [3, 3], "c0": [3, 3], "a": [1, 3]})]
+    ['a', 'c0', 'c2', 'c10']
+    """
+
+    def key(one: tuple[str, Sequence[int]]) -> tuple[float, list[tuple[int, str]]]:
+        name, (right, rows) = one
+        parts = re.findall(r"0*([1-9][0-9]*|0)|([^0-9]+)", name)  # longer numbers are larger
+        return right / rows, [(len(number), number or text) for number, text in parts]
+
+    return sorted(by.items(), key=key)
 
 
 def format_duration(seconds: float) -> str:

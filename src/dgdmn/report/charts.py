@@ -156,8 +156,10 @@ def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
         right = (2 * letter if names else 10) + letter * max(names, default=0)
         box = (left / width, 36 / height, 1 - (left + right) / width, 1 - 46 / height)
         axes = figure.add_axes(box)
-        axes.yaxis.labelpad = left - 40
         _draw_panel(axes, panel)
+        # At a fixed place: beside long numbers it would leave the figure, on a phone first.
+        middle = box[1] + box[3] / 2
+        axes.yaxis.set_label_coords((18 if wide else 11) / width, middle, figure.transFigure)
         places = sorted({float(x) for line in panel.lines for x in line.x})
         pixels = [axes.transData.transform((x, 0))[0] * 72 / figure.dpi for x in places]
         groups = {}
@@ -207,8 +209,9 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     low, high = panel.x_range or (min(known, default=1), max(known, default=1))
     low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
     axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
-    steps = high - low > 2
-    axes.xaxis.set_major_locator(MaxNLocator("auto" if steps else 5, integer=steps))
+    steps = high - low > 2 or all(x.is_integer() for x in known)  # no task 1.5
+    ticks = MaxNLocator("auto" if high - low > 2 else 5, integer=steps, min_n_ticks=2 - steps)
+    axes.xaxis.set_major_locator(ticks)
     if panel.y_range is not None:
         bottom, top = panel.y_range
         axes.set_ylim(bottom - 0.03 * (top - bottom), top + 0.03 * (top - bottom))

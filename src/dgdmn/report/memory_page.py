@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dgdmn.core.text import count_noun, format_bytes, format_percent, format_ratio, printable
+from dgdmn.core.text import (
+    count_noun,
+    format_bytes,
+    format_percent,
+    format_ratio,
+    printable,
+    worst_first,
+)
 from dgdmn.report.images import picture
 from dgdmn.report.page import render_page
 from dgdmn.report.sections import Data
@@ -45,7 +52,7 @@ def _summary(facts: Mapping[str, Any]) -> str:
     if test := facts["test"]:
         share = format_percent(test["accuracy"])
         text.append(
-            f"It is right about {share} of the {count_noun(test['rows'], 'row')} of {test['data']}."
+            f"It gives the right label to {share} of the {count_noun(test['rows'], 'row')} of {test['data']}."
         )
         if why := test.get("why"):
             text.append(f"{why[0].upper()}{why[1:]}.")
@@ -53,10 +60,17 @@ def _summary(facts: Mapping[str, Any]) -> str:
 
 
 def _test(test: Mapping[str, Any]) -> Data:
-    by_class = sorted(test["by_class"].items(), key=lambda item: item[1][0] / item[1][1])
+    learned = {*test["answers"]}
     bars = [
-        (name, count_noun(n, "row"), hits / n, format_percent(hits / n), None, "")
-        for name, (hits, n) in by_class
+        (
+            name,
+            count_noun(n, "row") + ("" if name in learned else ", never learned"),
+            hits / n,
+            format_percent(hits / n),
+            None,
+            "",
+        )
+        for name, (hits, n) in worst_first(test["by_class"])
     ]
     mistakes = sorted(
         (-count, name, answer)

@@ -373,7 +373,9 @@ def _to_array(name: str, value: Any) -> NDArray[Any]:
 
 def _to_rows(arrays: Arrays, what: str) -> Rows:
     if arrays.y is None:
-        advice = "name their column, give y, or use class folders"
+        advice = "name their column (label, --label), give y, or use class folders"
+        if arrays.names:
+            advice = f"name their column (label, --label); it has {join_names(arrays.names)}"
         advice = "save X and y in an .npz file" if what.endswith(".npy") else advice
         raise UsageError(f"{what} has no labels: {advice}")
     check_arrays(arrays, what, UsageError)

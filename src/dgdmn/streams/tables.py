@@ -91,7 +91,7 @@ def _find_columns(path: Path, names: Sequence[str], wanted: Wanted) -> _Places:
     unused = {*ignored, wanted.task, wanted.order}
     if label is not None and names[label] != "label" and "label" in {*names} - unused:
         both = f"two label columns, {names[label]!r} and 'label'"
-        raise DataError(f"{path} has {both}: leave one out (ignore), or rename it")
+        raise DataError(f"{path} has {both}: leave one out (ignore, --ignore), or rename it")
     usual = next((name for name in wanted.remembered_tasks if name in names), "task")
     task = _find(path, names, wanted.task, usual)
     order = _find(path, names, wanted.order, "")
@@ -313,7 +313,7 @@ class _Cells:
             above = "numbers" if self.has_numbers else "text"
             raise DataError(
                 f"{self.path} has {where}, which has {above} above: features are numbers or text, not both; "
-                "fix the cell, or leave the column out (ignore)"
+                "fix the cell, or leave the column out (ignore, --ignore)"
             )
         if not self._seen:  # missing cells may come first
             self.texts, self.numbers = [None] * len(self.numbers), array("d")
@@ -465,7 +465,7 @@ def _arrow_values(path: Path, name: str, column: Any, pa: Any) -> NDArray[Any]:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
     found = parse_cells(_cells(column, pa), str(path), name, 1)
     if found is None:
-        raise DataError(f"{path} has times in column {name!r}: leave it out (ignore)")
+        raise DataError(f"{path} has times in column {name!r}: leave it out (ignore, --ignore)")
     return found
 
 
