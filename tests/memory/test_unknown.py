@@ -14,9 +14,7 @@ from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.components import Component
 from dgdmn.memory.unknown import (
     BINS,
-    EDGES,
     SKETCH_BYTES,
-    UNIT,
     relative_scores,
     score_quantile,
     sketch,
@@ -92,7 +90,20 @@ def test_usual_share_is_close_to_the_empirical_share():
         found = score_quantile(np.array([at]), [sketch(scores)])[0]
         assert found == pytest.approx(quantile, rel=0.15)
     assert score_quantile(np.array([-1e9]), [sketch(scores)])[0] == 0
-    assert score_quantile(UNIT * np.sinh(EDGES[-1:]), [sketch(scores)])[0] == 1
+    assert score_quantile(np.array([scores.max(), 3 * scores.max()]), [sketch(scores)]).min() > 0.9
+    assert score_quantile(np.array([20 * scores.max()]), [sketch(scores)])[0] == 0
+
+
+def test_rows_far_from_everything_are_unknown_beside_a_wide_class():
+    rng, n = np.random.default_rng(0), 800
+    narrow, wide = rng.standard_normal((n, COLUMNS)), 4 * rng.standard_normal((n, COLUMNS)) + 3
+    model = DGDMN(features="none")
+    model.partial_fit(narrow, np.zeros(n, int), task="narrow")
+    model.partial_fit(wide, np.ones(n, int), task="wide")
+    far = np.concatenate([narrow[:50], wide[:50]])
+    far[:, 0] = 1e6
+    assert model.unknown(far).all()
+    assert model.unknown(np.concatenate([narrow, wide])).mean() < 0.04
 
 
 def test_recent_components_decide():

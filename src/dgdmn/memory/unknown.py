@@ -28,6 +28,11 @@ RECENCY = 4.0
 """The component met i-th of k has weight (i / k) to this power."""
 
 
+TOO_HIGH = 2.0
+"""A score is as strange as a low one if asinh(score / UNIT) exceeds that of every tested row by so much: about seven
+times the highest. Far from all rows a component wider than the background always wins."""
+
+
 def relative_scores(
     scores: Doubles, tied: Doubles, means: Doubles, weights: Doubles, counts: Doubles
 ) -> Doubles:
@@ -62,7 +67,7 @@ def empty_sketch() -> Counts:
 
 
 def score_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
-    """The share of tested rows with a lower score, shape (n,); 1 if no row was tested.
+    """The share of tested rows with a lower score, shape (n,); 1 if no row was tested, 0 if it is far too high.
 
     `sketches` are those of all components, the one met last comes last.
     """
@@ -71,5 +76,7 @@ def score_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
     if not counts.any():
         return np.ones(len(scores))
     below = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
-    quantile: Doubles = np.interp(np.arcsinh(scores / UNIT), EDGES, below)
+    places = np.arcsinh(scores / UNIT)
+    highest = EDGES[np.flatnonzero(counts)[-1] + 1]
+    quantile: Doubles = np.where(places > highest + TOO_HIGH, 0.0, np.interp(places, EDGES, below))
     return quantile
