@@ -137,6 +137,8 @@ def test_a_decay_of_1_is_refused():
 
 def test_mixed_labels_and_too_many_axes_are_refused():
     with pytest.raises(UsageError, match="mixes kinds"):
+        NN().fit(TABLE[:3], np.array(["a", 1, "b"], dtype=object))
+    with pytest.raises(UsageError, match=r"1 missing label \(first in row 1\)"):
         NN().fit(TABLE[:3], np.array(["a", None, "b"], dtype=object))
     with pytest.raises(UsageError, match=r"must be \(n, d\)"):
         NN().fit(np.zeros((4, 2, 2, 2, 2)), [0, 1, 0, 1])

@@ -164,7 +164,8 @@ def make_table(
     """A table for the terminal. The first `left` columns are text, the others numbers."""
     table = Table(title=Text(text.printable(title)) if title else None)
     for place, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if place < left else "right")
+        # Narrow terminals wrap headings rather than names.
+        table.add_column(heading, justify="left" if place < left else "right", no_wrap=place == 0)
     for row in rows:
         table.add_row(*(Text(text.printable(cell)) for cell in row))  # no control codes, no markup
     return table
