@@ -21,7 +21,7 @@ from dgdmn.memory.budget import fit_blocks
 from dgdmn.memory.code import REFERENCE, SETTINGS, SHRINKAGES, MixtureSpec, make_code
 from dgdmn.memory.components import CrossMoment, cut_scatter
 from dgdmn.memory.gaussian import gram, pack, unpack
-from dgdmn.memory.held_out import compare_settings
+from dgdmn.memory.held_out import PARTS, cut_in_parts, hold_out, leave_out
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.pool import SHRINKAGE_FACTOR, Pool
 from dgdmn.memory.scores import OWN_SHARE, score_parts
@@ -313,16 +313,65 @@ def test_task_memories_and_a_sleep_give_the_sums_of_the_long_term_memory():
 # Choice of λ and g
 
 
-def test_held_out_rows_choose_and_are_counted_once():
+def test_tested_rows_choose_and_are_counted_once():
     x, y = three_classes(6, n=200)
     memory = memory_of(6, [("a", x, y)], shrinkage=0, own_covariance=-1)
     assert memory.pool.votes.shape == (2, len(SETTINGS))
-    assert memory.pool.votes.max() <= len(x) // 8
+    assert memory.pool.votes.max() <= len(x) // PARTS
     assert not memory.pool.votes[:, SETTINGS.index(REFERENCE)].any()
     assert memory.pool.log_losses.max() > 0
-    assert memory.pool.untested == len(x) // 8, "rows learned after the test"
+    assert memory.pool.untested == 0
+    assert [int(one.sketch.sum()) for one in memory.components] == [100, 100, 100], "half of them"
     assert memory._choose(memory.components) in SETTINGS
     assert memory.pool.n == len(x), "tested rows are learned, too"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=60))
+def test_a_part_is_a_run_of_the_rows_of_each_class(labels):
+    y = np.array(labels)
+    parts = cut_in_parts(y)
+    for label in np.unique(y):
+        own = parts[y == label]
+        assert (np.diff(own) >= 0).all()
+        assert own[-1] == PARTS - 1, "even a single row is tested"
+        sizes = np.bincount(own, minlength=PARTS)
+        assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [6, 300])
+def test_what_is_left_without_rows_equals_a_memory_that_never_met_them(d, weighted):
+    x, y = three_classes(d)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y)) if weighted else None
+    out = (cut_in_parts(y) == 3) | (y == 2)  # the second class loses some rows, the third all
+    memory, rest = memory_of(d, []), memory_of(d, [])
+    for into, rows in ((memory, np.ones_like(out)), (rest, ~out)):
+        into._add(x[:5], y[:5], None, "before")
+        into._add(x[rows], y[rows], None if weight is None else weight[rows], "now")
+    args = x[out], y[out], None if weight is None else weight[out], "now"
+    components, pool = leave_out(*args, memory.components, memory.pool, memory.spec)
+    np.testing.assert_allclose(pool.scatter, rest.pool.scatter, rtol=1e-9, atol=1e-9)
+    assert pool.n == pytest.approx(rest.pool.n)
+    assert len(components) == len(rest.components)
+    for found, wanted in zip(components, rest.components, strict=True):
+        assert (found.task, found.label) == (wanted.task, wanted.label)
+        assert found.n == pytest.approx(wanted.n)
+        np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.scatter, wanted.scatter, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_of_a_task_that_was_met_before_are_left_out_of_the_new_memory_only():
+    """A task that comes back has components of the same name in two memories."""
+    x, y = three_classes(70, n=100)
+    asleep = memory_of(70, [("a", x[::2], y[::2])])
+    awake = MixtureMemory(asleep.spec, "stm", 3, SeedStream(0))
+    awake.pool = asleep.pool
+    learn(awake, "a", x[1::2], y[1::2], others=[asleep])
+    assert awake.pool.n == len(x)
+    assert awake.pool.untested == 0
+    assert all(one.sketch.sum() for one in awake.components)
+    assert not any(one.sketch.sum() for one in asleep.components)
 
 
 def test_settings_are_compared_with_scatters_of_the_same_size():
@@ -332,8 +381,8 @@ def test_settings_are_compared_with_scatters_of_the_same_size():
 
     def votes(*sizes):
         cut = [cut_scatter(one, q) for one, q in zip(memory.components, sizes, strict=True)]
-        args = x, y, cut, memory.pool, memory.spec
-        return compare_settings(*args, chosen=REFERENCE, n_classes=3).votes
+        args = x, y, None, "a", cut, [], memory.pool, memory.spec
+        return hold_out(*args, chosen=REFERENCE, n_classes=3).votes
 
     np.testing.assert_array_equal(votes(2, 6, 6), votes(2, 2, 2))
     assert (votes(2, 2, 2) != votes(6, 6, 6)).any()

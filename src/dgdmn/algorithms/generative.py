@@ -41,7 +41,7 @@ from dgdmn.core.text import count_noun, join_names
 from dgdmn.features import FrontEnd, Own
 from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.components import Component
-from dgdmn.memory.held_out import HELD_OUT, TEST_EVERY
+from dgdmn.memory.held_out import TEST_EVERY
 from dgdmn.memory.mixture import MixtureMemory, gather
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
 from dgdmn.storage import State, bytes_in
@@ -182,7 +182,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     def unknown(self, X: ArrayLike, rate: float = 0.01) -> NDArray[np.bool_]:
         """Whether each row is like nothing learned, shape (n,); `rate` is the share of false alarms.
 
-        Rows that were tested before they were learned say what is usual (docs/decisions/unknown.md).
+        Rows tested against the memory without them say what is usual (docs/decisions/unknown.md).
         Only the mixture memory can; the deep one has `recognize`.
         """
         check_is_fitted(self)
@@ -192,7 +192,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         with self._limits():
             share = ltm.score_quantile(self._to_inputs(X), awake)
         if share is None:
-            left = max(HELD_OUT, TEST_EVERY - ltm.pool.untested)
+            left = max(1, TEST_EVERY - ltm.pool.untested)
             second = " and a second class" if len(gather([ltm, *awake])) < 2 else ""
             raise UsageError(
                 f"no input can be marked as unknown yet; learn {count_noun(left, 'more row')}{second}"

@@ -2,13 +2,12 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.memory.code import triangle_bytes
-from dgdmn.memory.components import Component
+from dgdmn.memory.components import Component, cut_scatter
 from dgdmn.memory.gaussian import Doubles
 
 
@@ -29,7 +28,10 @@ def shrink_scatters(
         if part.any():
             weights[part] *= amount / weights[part].sum()
     blocks = fit_blocks(budget, weights, [len(component.scatter) for component in components])
-    return [_cut(component, q) for component, q in zip(components, blocks, strict=True)]
+    return [
+        cut_scatter(component, q, np.float32)
+        for component, q in zip(components, blocks, strict=True)
+    ]
 
 
 def merge_means(
@@ -74,14 +76,3 @@ def fit_blocks(budget: float, weights: Doubles, sizes: Sequence[int]) -> list[in
     roots = (np.sqrt(1 + 2 * given + 1e-6) - 1) / 2  # 4 · q (q + 1) / 2 bytes
     blocks: list[int] = np.minimum(np.floor(roots), sizes).astype(int).tolist()
     return blocks
-
-
-def _cut(component: Component, q: int) -> Component:
-    """The component with the leading block q × q of its scatter, in float32; itself if nothing changes."""
-    if (
-        len(component.scatter) == q
-        and component.mean.dtype == component.scatter.dtype == np.float32
-    ):
-        return component
-    block = np.ascontiguousarray(component.scatter[:q, :q], dtype=np.float32)
-    return replace(component, mean=component.mean.astype(np.float32), scatter=block)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, triangle_bytes
-from dgdmn.memory.gaussian import Doubles, as_count, center_rows, pack, shrink, unpack
+from dgdmn.memory.gaussian import Doubles, as_count, center_rows, gram, pack, shrink, unpack
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, empty_sketch
 from dgdmn.storage import State, to_numpy, typed, whole
 from dgdmn.storage.checks import MAX_COUNT, row_count
@@ -36,21 +36,25 @@ class Component:
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
     sketch: Counts = field(default_factory=empty_sketch)
-    """Histogram of the relative scores of its rows, taken before they were learned."""
+    """Histogram of the relative scores of tested rows."""
 
     def merge(self, other: "Component", code: Doubles) -> Self:
         """Both components as one (Chan's formula); `code` is U."""
         n, q = self.n + other.n, min(len(self.scatter), len(other.scatter))
         difference = other.mean.astype(np.float64) - self.mean
-        between = math.sqrt(self.n * other.n / n) * encode(difference[None], code)[0, :q]
+        between = encode(difference[None], code)[0, :q]
         scatter = self.scatter[:q, :q].astype(np.float64) + other.scatter[:q, :q]
         return replace(
             self,
             n=as_count(n),
             mean=self.mean + (other.n / n) * difference,
-            scatter=scatter + np.outer(between, between),
+            scatter=scatter + self.n * other.n / n * np.outer(between, between),
             sketch=self.sketch + other.sketch,
         )
+
+    def without(self, part: "Component", code: Doubles) -> Self:
+        """The component without some of its rows, but not all."""
+        return self.merge(replace(part, n=-part.n, scatter=-part.scatter), code)
 
     def between(self, other: "Component") -> Doubles:
         """The vector whose outer product a merge of both adds to the pooled scatter."""
@@ -142,17 +146,33 @@ class CrossMoment:
         return np.clip(inputs, *self.bounds).astype(np.float32)
 
 
+def sum_rows(
+    x: Doubles, y: NDArray[np.int64], weight: Doubles | None, task: str, code: Doubles
+) -> tuple[list[Component], Doubles]:
+    """A component of the rows of each class, and each row minus the mean of its class."""
+    parts, centered = [], np.empty_like(x)
+    for label in np.unique(y).tolist():
+        rows = y == label
+        own = None if weight is None else weight[rows]
+        mean, centered[rows] = center_rows(x[rows], own)
+        n = as_count(rows.sum() if own is None else own.sum())
+        parts.append(Component(task, label, n, mean, gram(encode(centered[rows], code))))
+    return parts, centered
+
+
 def stack_means(components: Sequence[Component]) -> tuple[Doubles, Doubles]:
     """Row counts and means of components in float64, shapes (k,) and (k, d)."""
     counts = np.array([component.n for component in components], dtype=np.float64)
     return counts, np.stack([component.mean for component in components]).astype(np.float64)
 
 
-def cut_scatter(component: Component, q: int) -> Component:
-    """The component with the leading block q × q of its scatter; itself if it has no more."""
-    if len(component.scatter) == q:
+def cut_scatter(component: Component, q: int, dtype: type | None = None) -> Component:
+    """The component with the leading block q × q of its scatter, in another type; itself if nothing changes."""
+    dtype = dtype or component.scatter.dtype.type
+    if len(component.scatter) == q and component.scatter.dtype == component.mean.dtype == dtype:
         return component
-    return replace(component, scatter=np.ascontiguousarray(component.scatter[:q, :q]))
+    block: NDArray[Any] = np.ascontiguousarray(component.scatter[:q, :q], dtype=dtype)
+    return replace(component, mean=component.mean.astype(dtype), scatter=block)
 
 
 def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:

@@ -1,4 +1,9 @@
-"""Rows that are tested before they are learned: they compare settings and calibrate answers. No row is kept."""
+"""Rows just learned are tested against the memory without them, to compare settings and calibrate answers.
+
+No row is kept. The rows of each class are cut into parts in their order. Sums can be subtracted, so parts are left
+out in turn. Neighboring rows are often alike (one person, one device), so a part says more about rows to come
+than single rows would.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,17 +19,20 @@ from dgdmn.memory.code import (
     allowed_settings,
     reference_setting,
 )
-from dgdmn.memory.components import Component, cut_scatter
-from dgdmn.memory.gaussian import Doubles, softmax
+from dgdmn.memory.components import Component, cut_scatter, sum_rows
+from dgdmn.memory.gaussian import COUNT_TOLERANCE, Doubles, gram, softmax
 from dgdmn.memory.pool import Pool
 from dgdmn.memory.scores import class_scores, score_against_background, score_parts
 
-HELD_OUT = 8
-"""One row in this many is tested before it is learned."""
+PARTS = 8
+"""Parts into which the rows of a class are cut."""
+TESTED_PARTS = range(PARTS - 1, 0, -2)
+"""Parts that are left out in turn; all of them would cost more and tell no more."""
 TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
-"""Rows of one test."""
+"""Rows of one test, for settings and for calibration each."""
+Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,49 +43,132 @@ class HeldOutResult:
     """Rows that only this setting, or only REFERENCE, had right, shape (2, settings)."""
     log_losses: Doubles
     """Sum of −log p(right class) for each temperature."""
-    relative: Doubles | None
-    """Score of each row against the background; None with one component, which has no background."""
+    relative: Doubles
+    """Scores of rows against the background; none with one component, which has no background."""
+    labels: Labels
+    """Class of each row of `relative`."""
 
 
-def compare_settings(
+def hold_out(
     x: Doubles,
-    y: NDArray[np.int64],
-    components: Sequence[Component],
+    y: Labels,
+    weight: Doubles | None,
+    task: str,
+    own: Sequence[Component],
+    others: Sequence[Component],
     pool: Pool,
     spec: MixtureSpec,
     *,
     chosen: tuple[float, float],
     n_classes: int,
 ) -> HeldOutResult:
-    """Test every setting on rows that are not learned yet; log losses are those of the chosen one.
+    """Test rows that were just learned: the `own` components and the pool contain them, the `others` do not.
 
     The newest components are still whole when the budget has cut the others, and tested rows belong to them: what
     favors the newest would win. So all are compared with scatters of the same size.
     """
-    size = min(len(component.scatter) for component in components)
-    components = [cut_scatter(component, size) for component in components]
+    size = min(len(component.scatter) for component in (*own, *others))
+    own, others = ([cut_scatter(one, size) for one in part] for part in (own, others))
+    votes, log_losses = np.zeros((2, len(SETTINGS)), np.int64), np.zeros(len(TEMPERATURES))
+    relative, labels = [np.zeros(0)], [np.zeros(0, np.int64)]
+    parts, whitening = cut_in_parts(y), None
+    for part in TESTED_PARTS:
+        out = np.flatnonzero(parts == part)
+        weights = None if weight is None else weight[out]
+        left, rest = leave_out(x[out], y[out], weights, task, own, pool, spec)
+        left += others
+        out = out[np.isin(y[out], [component.label for component in left])]
+        if not len(out):  # no row, or the only ones of their classes
+            continue
+        if whitening is None:
+            rows, whitening = _thin(out, MAX_TESTED), rest  # most factors then serve all parts
+            votes, log_losses = compare_settings(
+                x[rows], y[rows], left, rest, spec, chosen=chosen, n_classes=n_classes
+            )
+        if len(left) > 1:
+            rows = _thin(out, MAX_TESTED // len(TESTED_PARTS))
+            shrinkage, own_weight = reference_setting(spec.config)
+            frozen = whitening.freeze((shrinkage, 1.0), spec.code)
+            tied, correction = score_parts(x[rows], left, rest, frozen, spec)
+            scores = tied + own_weight * correction
+            relative.append(score_against_background(scores, tied, left, rest, spec))
+            labels.append(y[rows])
+    return HeldOutResult(votes, log_losses, np.concatenate(relative), np.concatenate(labels))
+
+
+def cut_in_parts(y: Labels) -> Labels:
+    """The part of each row: the rows of a class form PARTS runs of about equal length; few rows are in the last ones.
+
+    >>> cut_in_parts(np.array([0] * 16 + [1, 1]))
+    array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 3, 7])
+    """
+    parts = np.empty(len(y), np.int64)
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        parts[rows[::-1]] = PARTS - 1 - np.arange(len(rows)) * PARTS // len(rows)
+    return parts
+
+
+def leave_out(
+    x: Doubles,
+    y: Labels,
+    weight: Doubles | None,
+    task: str,
+    components: Sequence[Component],
+    pool: Pool,
+    spec: MixtureSpec,
+) -> tuple[list[Component], Pool]:
+    """The components and the pool without some rows of a task; a component of only these rows is gone."""
+    parts, centered = sum_rows(x, y, weight, task, spec.code)
+    by_label, left, between = {part.label: part for part in parts}, [], []
+    for component in components:
+        part = by_label.get(component.label) if component.task == task else None
+        if part is None:
+            left.append(component)
+        elif (n := component.n - part.n) > COUNT_TOLERANCE * component.n:
+            left.append(component.without(part, spec.code))
+            difference = part.mean - component.mean
+            between.append(np.sqrt(component.n * part.n / n) * difference[None])
+    n_rows = sum(part.n for part in parts)
+    return left, pool.add_scatter(-gram(np.concatenate([centered, *between])), -n_rows)
+
+
+def compare_settings(
+    x: Doubles,
+    y: Labels,
+    components: Sequence[Component],
+    pool: Pool,
+    spec: MixtureSpec,
+    *,
+    chosen: tuple[float, float],
+    n_classes: int,
+) -> tuple[NDArray[np.int64], Doubles]:
+    """Votes for every setting, and log losses of the chosen one, by rows that `components` and `pool` lack."""
     labels = np.array([component.label for component in components])
-    settings, reference = allowed_settings(spec.config), reference_setting(spec.config)
+    settings = allowed_settings(spec.config)
     right: dict[tuple[float, float], NDArray[np.bool_]] = {}
-    log_losses, relative = np.zeros(len(TEMPERATURES)), None
+    log_losses = np.zeros(len(TEMPERATURES))
     for shrinkage in dict.fromkeys(shrinkage for shrinkage, _ in settings):
         frozen = pool.freeze((shrinkage, 1.0), spec.code)
         tied, own = score_parts(x, components, pool, frozen, spec)
-        for weight in dict.fromkeys(weight for _, weight in settings):
-            scores = class_scores(tied + weight * own, labels, n_classes)
-            right[shrinkage, weight] = scores.argmax(axis=1) == y
-            if (shrinkage, weight) == chosen:
+        for own_weight in dict.fromkeys(own_weight for _, own_weight in settings):
+            scores = class_scores(tied + own_weight * own, labels, n_classes)
+            right[shrinkage, own_weight] = scores.argmax(axis=1) == y
+            if (shrinkage, own_weight) == chosen:
                 log_losses += [_log_loss(scores / divisor, y) for divisor in TEMPERATURES]
-        if shrinkage == reference[0] and len(components) > 1:
-            scores = tied + reference[1] * own
-            relative = score_against_background(scores, tied, components, pool, spec)
     by_setting = np.stack([right[setting] for setting in settings])
     usual = by_setting[SETTINGS.index(REFERENCE)]
-    votes = np.stack([(by_setting & ~usual).sum(axis=1), (usual & ~by_setting).sum(axis=1)])
-    return HeldOutResult(votes, log_losses, relative)
+    return np.stack(
+        [(by_setting & ~usual).sum(axis=1), (usual & ~by_setting).sum(axis=1)]
+    ), log_losses
 
 
-def _log_loss(scores: Doubles, y: NDArray[np.int64]) -> float:
+def _thin(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """At most so many of the rows, evenly spread."""
+    return rows[:: -(-len(rows) // most)]
+
+
+def _log_loss(scores: Doubles, y: Labels) -> float:
     """Sum of −log p(right class)."""
     p = softmax(scores)[np.arange(len(y)), y]
     return float(-np.log(np.maximum(p, 1e-12)).sum())

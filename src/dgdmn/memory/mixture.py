@@ -20,18 +20,16 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.budget import merge_means, shrink_scatters
 from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, reference_setting
-from dgdmn.memory.components import MAX_FEATURE, Component, CrossMoment, stack_means
+from dgdmn.memory.components import MAX_FEATURE, Component, CrossMoment, stack_means, sum_rows
 from dgdmn.memory.dreams import DREAM_DEVIATION, decode_features, draw_features
 from dgdmn.memory.gaussian import (
     COUNT_TOLERANCE,
     Doubles,
     Moments,
-    as_count,
-    center_rows,
     gram,
     softmax,
 )
-from dgdmn.memory.held_out import HELD_OUT, MAX_TESTED, TEST_EVERY, compare_settings
+from dgdmn.memory.held_out import TEST_EVERY, hold_out
 from dgdmn.memory.pool import Frozen, Pool
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.scores import (
@@ -69,7 +67,7 @@ class MixtureMemory:
         *,
         others: Sequence[Self] = (),
     ) -> None:
-        """Add rows of one task to its components and to the pool; test some of them first.
+        """Add rows of one task to its components and to the pool; now and then test some of them.
 
         Tested rows are scored against all components, those of the `others` included.
         """
@@ -84,40 +82,26 @@ class MixtureMemory:
         if new.raw is not None and self.pool.inputs is not None:
             code = encode(x, self.spec.code[:, :DECODER_DIM])
             self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code, weight))
-        tested = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
-        if self.pool.untested + len(y) >= TEST_EVERY and tested.any():
-            first, weight = (None, None) if weight is None else (weight[~tested], weight[tested])
-            self._add(x[~tested], y[~tested], task, first)
-            self._test(x[tested][:MAX_TESTED], y[tested][:MAX_TESTED], others, task)
-            x, y = x[tested], y[tested]
-        self._add(x, y, task, weight)
+        self._add(x, y, weight, task)
+        if self.pool.untested >= TEST_EVERY:
+            self._test(x, y, weight, task, others)
         self.pool = self.pool.refresh(self.spec.code)
         if self.pool.frozen is not None:  # so that the next prediction is fast
             for component in self.components[-len(np.unique(new.y)) :]:
                 if len(component.scatter):
                     own_factor(component, self.pool.frozen, self.spec.code)
 
-    def _add(
-        self, x: Doubles, y: NDArray[np.int64], task: str, weight: Doubles | None = None
-    ) -> None:
+    def _add(self, x: Doubles, y: NDArray[np.int64], weight: Doubles | None, task: str) -> None:
         """Add rows to the components of a task and to the pool."""
-        code, by_key = (
-            self.spec.code,
-            {(component.task, component.label): component for component in self.components},
-        )
-        centered, between = np.empty_like(x), []
-        for label in np.unique(y).tolist():
-            rows = y == label
-            own = None if weight is None else weight[rows]
-            mean, centered[rows] = center_rows(x[rows], own)
-            scatter = gram(encode(centered[rows], code))
-            n = as_count(rows.sum() if own is None else own.sum())
-            component = Component(task, label, n, mean, scatter)
-            old = by_key.pop((task, label), None)
+        by_key = {(component.task, component.label): component for component in self.components}
+        parts, centered = sum_rows(x, y, weight, task, self.spec.code)
+        between = []
+        for part in parts:
+            old = by_key.pop((task, part.label), None)
             if old is not None:
-                between.append(old.between(component)[None])
-                component = old.merge(component, code)
-            by_key[task, label] = component  # the component met last comes last
+                between.append(old.between(part)[None])
+                part = old.merge(part, self.spec.code)
+            by_key[task, part.label] = part  # the component met last comes last
         total = self.pool.total.add(x, np.zeros(len(y), np.int64), weight)
         untested = self.pool.untested + len(y)
         self.pool = replace(self.pool, total=total, untested=untested)
@@ -125,34 +109,39 @@ class MixtureMemory:
         self.pool = self.pool.add_scatter(gram(np.concatenate([centered, *between])), n)
         self.components = tuple(by_key.values())
 
-    def _test(self, x: Doubles, y: NDArray[np.int64], others: Sequence[Self], task: str) -> None:
-        """Compare all settings on rows that are not learned yet, and calibrate."""
-        components, pool = gather([self, *others]), self.pool
-        result = compare_settings(
+    def _test(
+        self,
+        x: Doubles,
+        y: NDArray[np.int64],
+        weight: Doubles | None,
+        task: str,
+        others: Sequence[Self],
+    ) -> None:
+        """Test the rows just learned against everything but themselves; add to votes, log losses and sketches."""
+        pool = self.pool
+        result = hold_out(
             x,
             y,
-            components,
+            weight,
+            task,
+            self.components,
+            gather(others),
             pool,
             self.spec,
-            chosen=self._choose(components),
+            chosen=self._choose(gather([self, *others])),
             n_classes=self.n_classes,
         )
-        if result.relative is not None:
-            self._count_scores(result.relative, y, task)
+        self.components = tuple(
+            replace(component, sketch=component.sketch + sketch(result.relative[rows]))
+            if component.task == task and (rows := result.labels == component.label).any()
+            else component
+            for component in self.components
+        )
         self.pool = replace(
             pool,
             votes=pool.votes + result.votes,
             log_losses=pool.log_losses + result.log_losses,
             untested=0,
-        )
-
-    def _count_scores(self, relative: Doubles, y: NDArray[np.int64], task: str) -> None:
-        """Add the relative scores of tested rows to the sketches of their components."""
-        self.components = tuple(
-            replace(component, sketch=component.sketch + sketch(relative[y == component.label]))
-            if component.task == task and (y == component.label).any()
-            else component
-            for component in self.components
         )
 
     def consolidate(self, task_memories: Sequence[Self], ctx: Context) -> None:

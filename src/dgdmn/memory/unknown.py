@@ -4,9 +4,9 @@ The score is relative: the log density of the best component minus that of one b
 mean of all rows and the covariance S₀ + A A', where A holds √(n_i / n) (m_i − m). By Woodbury's identity it
 follows from the tied scores alone. What all inputs have in common cancels.
 
-Rows that are tested before they are learned show which scores are usual. Each component counts them in fixed bins,
-its sketch. Counts add, so memories merge, and a forgotten component takes its counts along. Scores rise as classes
-arrive, because the background widens. So counts of recently met components weigh more.
+Rows that are tested against the memory without them show which scores are usual. Each component counts them in
+fixed bins, its sketch. Counts add, so memories merge, and a forgotten component takes its counts along. Scores rise
+as classes arrive, because the background widens. So counts of recently met components weigh more.
 """
 
 from collections.abc import Sequence
