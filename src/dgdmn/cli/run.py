@@ -15,7 +15,7 @@ from dgdmn.config.registry import STREAMS, algorithm_info, stream_info
 from dgdmn.core.errors import DataError, UsageError, suggestion
 from dgdmn.core.text import format_entry, join_names
 from dgdmn.records import RunRecord, read_status
-from dgdmn.report import write_report
+from dgdmn.report import preload, write_report
 from dgdmn.runs.environment import available_cores, default_threads
 from dgdmn.runs.executor import Failure, run_all
 from dgdmn.runs.spec import RunSpec, find_run, make_spec
@@ -38,6 +38,7 @@ def run(args: Namespace) -> int:
     if not data:
         args.stream = stream_with_data(args.stream, args.fallback)
         specs = make_specs(args, data)
+    preload()
     records, failures = execute_all(specs, args.out, args.jobs)
     print_results(records)
     if records:

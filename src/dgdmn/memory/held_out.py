@@ -71,7 +71,7 @@ def hold_out(
     own, others = ([cut_scatter(one, size) for one in part] for part in (own, others))
     votes, log_losses = np.zeros((2, len(SETTINGS)), np.int64), np.zeros(len(TEMPERATURES))
     relative, labels = [np.zeros(0)], [np.zeros(0, np.int64)]
-    parts, whitening = cut_in_parts(y), None
+    parts = cut_in_parts(y)
     for part in TESTED_PARTS:
         out = np.flatnonzero(parts == part)
         weights = None if weight is None else weight[out]
@@ -80,15 +80,15 @@ def hold_out(
         out = out[np.isin(y[out], [component.label for component in left])]
         if not len(out):  # no row, or the only ones of their classes
             continue
-        if whitening is None:
-            rows, whitening = _thin(out, MAX_TESTED), rest  # most factors then serve all parts
+        if part == TESTED_PARTS[0]:
+            rows = _thin(out, MAX_TESTED)
             votes, log_losses = compare_settings(
-                x[rows], y[rows], left, rest, spec, chosen=chosen, n_classes=n_classes
+                x[rows], y[rows], left, rest, pool, spec, chosen=chosen, n_classes=n_classes
             )
         if len(left) > 1:
             rows = _thin(out, MAX_TESTED // len(TESTED_PARTS))
             shrinkage, own_weight = reference_setting(spec.config)
-            frozen = whitening.freeze((shrinkage, 1.0), spec.code)
+            frozen = pool.freeze((shrinkage, 1.0), spec.code)
             tied, correction = score_parts(x[rows], left, rest, frozen, spec)
             scores = tied + own_weight * correction
             relative.append(score_against_background(scores, tied, left, rest, spec))
@@ -137,20 +137,24 @@ def compare_settings(
     x: Doubles,
     y: Labels,
     components: Sequence[Component],
+    rest: Pool,
     pool: Pool,
     spec: MixtureSpec,
     *,
     chosen: tuple[float, float],
     n_classes: int,
 ) -> tuple[NDArray[np.int64], Doubles]:
-    """Votes for every setting, and log losses of the chosen one, by rows that `components` and `pool` lack."""
+    """Votes for every setting, and log losses of the chosen one, by rows that `components` and `rest` lack.
+
+    Components are whitened by the pool of all rows, so that most are factorized once for all parts.
+    """
     labels = np.array([component.label for component in components])
     settings = allowed_settings(spec.config)
     right: dict[tuple[float, float], NDArray[np.bool_]] = {}
     log_losses = np.zeros(len(TEMPERATURES))
     for shrinkage in dict.fromkeys(shrinkage for shrinkage, _ in settings):
         frozen = pool.freeze((shrinkage, 1.0), spec.code)
-        tied, own = score_parts(x, components, pool, frozen, spec)
+        tied, own = score_parts(x, components, rest, frozen, spec)
         for own_weight in dict.fromkeys(own_weight for _, own_weight in settings):
             scores = class_scores(tied + own_weight * own, labels, n_classes)
             right[shrinkage, own_weight] = scores.argmax(axis=1) == y

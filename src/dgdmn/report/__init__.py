@@ -1,15 +1,18 @@
 """Read run directories and show them: one HTML page, and figures as files. No torch, nothing that trains."""
 
 import os
+import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import os_errors, write_atomic
 from dgdmn.report.load import Problem, Run, load_runs
 
-__all__ = ["Problem", "Report", "Run", "load_runs", "write_report"]
+__all__ = ["Problem", "Report", "Run", "load_runs", "preload", "write_report"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,17 @@ class Report:
     runs: int  # on the page
     problems: int  # directories that could not be read
     figures: int  # files
+
+
+def preload() -> None:
+    """Import what a page needs, in a thread of its own, while runs work in other processes."""
+
+    def load() -> None:
+        with suppress(ImportError):  # said when a page is made
+            import_module("dgdmn.report.page")
+            import_module("sklearn.manifold")
+
+    threading.Thread(target=load).start()
 
 
 def write_report(directories: Iterable[Path], out: Path, figures: Path | None = None) -> Report:
