@@ -82,15 +82,13 @@ def hold_out(
             continue
         if part == TESTED_PARTS[0]:
             rows = _thin(out, MAX_TESTED)
-            votes, log_losses = compare_settings(
-                x[rows], y[rows], left, rest, pool, spec, chosen=chosen, n_classes=n_classes
-            )
+            votes = compare_settings(x[rows], y[rows], left, rest, pool, spec, n_classes)
+        rows = _thin(out, MAX_TESTED // len(TESTED_PARTS))
+        scores, _ = _score(x[rows], left, rest, pool, spec, chosen)
+        by_class = class_scores(scores, np.array([one.label for one in left]), n_classes)
+        log_losses += [_log_loss(by_class / divisor, y[rows]) for divisor in TEMPERATURES]
         if len(left) > 1:
-            rows = _thin(out, MAX_TESTED // len(TESTED_PARTS))
-            shrinkage, own_weight = reference_setting(spec.config)
-            frozen = pool.freeze((shrinkage, 1.0), spec.code)
-            tied, correction = score_parts(x[rows], left, rest, frozen, spec)
-            scores = tied + own_weight * correction
+            scores, tied = _score(x[rows], left, rest, pool, spec, reference_setting(spec.config))
             relative.append(score_against_background(scores, tied, left, rest, spec))
             labels.append(y[rows])
     return HeldOutResult(votes, log_losses, np.concatenate(relative), np.concatenate(labels))
@@ -140,31 +138,35 @@ def compare_settings(
     rest: Pool,
     pool: Pool,
     spec: MixtureSpec,
-    *,
-    chosen: tuple[float, float],
     n_classes: int,
-) -> tuple[NDArray[np.int64], Doubles]:
-    """Votes for every setting, and log losses of the chosen one, by rows that `components` and `rest` lack.
-
-    Components are whitened by the pool of all rows, so that most are factorized once for all parts.
-    """
+) -> NDArray[np.int64]:
+    """Rows that only this setting, or only REFERENCE, had right; `components` and `rest` lack these rows."""
     labels = np.array([component.label for component in components])
-    settings = allowed_settings(spec.config)
     right: dict[tuple[float, float], NDArray[np.bool_]] = {}
-    log_losses = np.zeros(len(TEMPERATURES))
+    settings = allowed_settings(spec.config)
     for shrinkage in dict.fromkeys(shrinkage for shrinkage, _ in settings):
         frozen = pool.freeze((shrinkage, 1.0), spec.code)
         tied, own = score_parts(x, components, rest, frozen, spec)
         for own_weight in dict.fromkeys(own_weight for _, own_weight in settings):
             scores = class_scores(tied + own_weight * own, labels, n_classes)
             right[shrinkage, own_weight] = scores.argmax(axis=1) == y
-            if (shrinkage, own_weight) == chosen:
-                log_losses += [_log_loss(scores / divisor, y) for divisor in TEMPERATURES]
     by_setting = np.stack([right[setting] for setting in settings])
     usual = by_setting[SETTINGS.index(REFERENCE)]
-    return np.stack(
-        [(by_setting & ~usual).sum(axis=1), (usual & ~by_setting).sum(axis=1)]
-    ), log_losses
+    return np.stack([(by_setting & ~usual).sum(axis=1), (usual & ~by_setting).sum(axis=1)])
+
+
+def _score(
+    x: Doubles,
+    components: Sequence[Component],
+    rest: Pool,
+    pool: Pool,
+    spec: MixtureSpec,
+    setting: tuple[float, float],
+) -> tuple[Doubles, Doubles]:
+    """Total and tied scores. The whitening is that of the whole pool: most factors then serve all parts."""
+    frozen = pool.freeze((setting[0], 1.0), spec.code)
+    tied, own = score_parts(x, components, rest, frozen, spec)
+    return tied + setting[1] * own, tied
 
 
 def _thin(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
