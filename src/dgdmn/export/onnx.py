@@ -132,17 +132,19 @@ class _MixturePredictor(nn.Module):
         weights, bias = memory.pool.weights(memory.components, frozen.setting[0])
         bias = bias + memory.log_priors(memory.components, frozen)
         self.weights, self.bias = torch.tensor(weights), torch.tensor(bias)
-        self.white = torch.tensor(code @ frozen.whitening.T)
+        self.to_code, self.to_white = torch.tensor(code), torch.tensor(code @ frozen.whitening.T)
         self.own_weight, self.temperature = frozen.setting[1], frozen.temperature
         sizes = [len(one.scatter) for one in memory.components]
-        self.blocks: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-        """Components of one block size: their places, centers, excess precisions, log determinants."""
+        self.blocks: list[tuple[Tensor, ...]] = []
+        """Components of one block size: their places and factors (`own_factor`)."""
         for q in sorted({*sizes} - {0}) if self.own_weight else ():
             places = [place for place, size in enumerate(sizes) if size == q]
             factors = [own_factor(memory.components[place], frozen, code) for place in places]
             parts = [torch.tensor(np.stack(part)) for part in zip(*factors, strict=True)]
             onto = F.one_hot(torch.tensor(places), len(sizes)).double()
-            self.blocks.append((onto, parts[0][:, None], parts[1], parts[2]))
+            center, white_center, inverse, log_det = parts
+            block = onto, center[:, None], white_center[:, None], inverse.mT.contiguous(), log_det
+            self.blocks.append(block)
         labels = [one.label for one in memory.components]
         of_class = [[i for i, y in enumerate(labels) if y == k] for k in range(memory.n_classes)]
         most = max(map(len, of_class))
@@ -151,10 +153,12 @@ class _MixturePredictor(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         features = self.front_end(x).double()
-        scores, white = features @ self.weights + self.bias, features @ self.white
-        for onto, center, excess, log_det in self.blocks:
-            error = white[:, : center.shape[2]] - center  # (components, n, q')
-            own = ((error @ excess) * error).sum(dim=2).T + log_det
+        scores = features @ self.weights + self.bias
+        code, white = features @ self.to_code, features @ self.to_white
+        for onto, center, white_center, inverse, log_det in self.blocks:
+            q = center.shape[2]  # errors have the shape (components, n, q')
+            own_error, tied_error = (code[:, :q] - center) @ inverse, white[:, :q] - white_center
+            own = (own_error.square().sum(dim=2) - tied_error.square().sum(dim=2)).T + log_det
             scores = scores - 0.5 * self.own_weight * (own @ onto)
         scores = F.pad(scores, (0, 1), value=NEVER)
         k, most = self.of_class.shape

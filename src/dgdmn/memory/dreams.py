@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, solve_triangular
 
 from dgdmn.core.errors import UsageError
 from dgdmn.memory.code import DECODER_DIM, MixtureSpec, code_covariance, encode
@@ -40,8 +40,8 @@ def draw_features(
             if q not in gains:  # features follow the code by their regression on it
                 gains[q] = cho_solve((root, True), inner[:q])
             white = z[rows, :q] @ frozen.whitening[:q, :q].T
-            excess = own_factor(component, frozen, code)[1]
-            own = white @ np.linalg.inv(np.linalg.cholesky(excess + np.eye(q))) @ root.T
+            inverse = own_factor(component, frozen, code)[2]
+            own = solve_triangular(inverse, white.T, lower=True, check_finite=False).T
             x[rows] += (own - z[rows, :q]) @ gains[q]
         x[rows] += component.mean
     return x

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from dgdmn.memory.code import MixtureSpec, encode, reference_setting
 from dgdmn.memory.components import MAX_FEATURE, Component, stack_means
@@ -40,41 +40,38 @@ def score_parts(
     weights, bias = pool.weights(components, frozen.setting[0])
     tied = x @ weights + bias
     own = np.zeros_like(tied)
-    white = encode(x, spec.code) @ frozen.whitening.T
+    code = encode(x, spec.code)
+    white = code @ frozen.whitening.T
     for index, component in enumerate(components):
-        if len(component.scatter):
-            center, excess, log_det = own_factor(component, frozen, spec.code)
-            error = white[:, : len(center)] - center
-            own[:, index] = -0.5 * (((error @ excess) * error).sum(axis=1) + log_det)
+        if q := len(component.scatter):
+            center, white_center, inverse, log_det = own_factor(component, frozen, spec.code)
+            own_error = (code[:, :q] - center) @ inverse.T
+            tied_error = white[:, :q] - white_center
+            distance = np.einsum("nq,nq->n", own_error, own_error)
+            distance -= np.einsum("nq,nq->n", tied_error, tied_error)
+            own[:, index] = -0.5 * (distance + log_det)
     return tied, own
 
 
 def own_factor(component: Component, frozen: Frozen, code: Doubles) -> Factor:
-    """The factor of a component, computed once.
-
-    In whitened code St is the identity, and the covariance is α L⁻¹ C L⁻ᵀ + (1 − α) I.
-    """
+    """The factor of a component, computed once. Its covariance is α C + (1 − α) St."""
     kept = frozen.factors.get(component)
     if kept is None:
         q = len(component.scatter)
-        whitening = frozen.whitening[:q, :q]
-        center = whitening @ encode(component.mean.astype(np.float64)[None], code)[0, :q]
-        scatter = component.scatter.astype(np.float64) / component.n
-        half = blas.dtrmm(1.0, whitening, scatter, lower=1)
-        whitened = blas.dtrmm(1.0, whitening, half, side=1, lower=1, trans_a=1)
+        root, whitening = frozen.root[:q, :q], frozen.whitening[:q, :q]
+        center = encode(component.mean.astype(np.float64)[None], code)[0, :q]
         own_share = OWN_SHARE * component.n / (component.n + q)
-        covariance = own_share * (whitened + whitened.T) / 2
-        covariance[np.diag_indices(q)] += 1 - own_share
+        covariance = (1 - own_share) * frozen.code_covariance[:q, :q]
+        covariance += (own_share / component.n) * component.scatter
         factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
-        if failed:  # float32 of a scatter that whitening has magnified
-            values, vectors = np.linalg.eigh(covariance)
+        if failed:  # float32 of a scatter that whitening would magnify
+            whitened = whitening @ covariance @ whitening.T
+            values, vectors = np.linalg.eigh((whitened + whitened.T) / 2)
             values = np.maximum(values, 1 - own_share)
-            factor = np.linalg.cholesky((vectors * values) @ vectors.T)
-        inverse, _ = lapack.dpotri(factor, lower=1)
-        excess = inverse + inverse.T  # its upper triangle is zero
-        excess[np.diag_indices(q)] = np.diag(inverse) - 1
-        log_det = 2 * float(np.log(np.diag(factor)).sum())
-        kept = frozen.factors[component] = (center, excess, log_det)
+            factor = root @ np.linalg.cholesky((vectors * values) @ vectors.T)
+        inverse, _ = lapack.dtrtri(factor, lower=1)
+        log_det = 2 * float(np.log(np.diag(factor) / np.diag(root)).sum())
+        kept = frozen.factors[component] = (center, whitening @ center, inverse, log_det)
     return kept
 
 
