@@ -29,7 +29,7 @@ from dgdmn.memory.gaussian import (
     solve,
     unpack,
 )
-from dgdmn.storage import State, bytes_in, to_numpy
+from dgdmn.storage import State, to_numpy
 
 HELD_OUT = 8
 """One row in this many is tested before it is learned."""
@@ -80,10 +80,6 @@ class ClosedFormClassifier(ContinualClassifier):
         memory = self.fitted_.memory if self.__sklearn_is_fitted__() else None
         chosen = {"shrinkage": memory.setting} if isinstance(memory, SumsMemory) else {}
         return replace(super().info(), chosen=chosen)
-
-    def memory_bytes(self) -> int:
-        """Bytes of all it keeps between two calls, the front end's scale included."""
-        return super().memory_bytes() + bytes_in(self.fitted_.inputs.state())
 
 
 def fill_columns(X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:

@@ -18,11 +18,15 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import join_names
 from dgdmn.memory.task_log import TaskInfo
-from dgdmn.storage import State
+from dgdmn.storage import State, bytes_in
+
+Array = NDArray[Any]
+Weights = NDArray[np.float64] | None
+"""How often each row counts; None: once."""
 
 
-def check_labels(labels: Sequence[Any]) -> None:
-    """Refuse labels that are neither text nor finite numbers, or that an array cannot keep apart."""
+def check_labels(labels: Sequence[Any], n: int = 0) -> None:
+    """Refuse labels that are neither text nor finite numbers, that an array merges, or more than n, if given."""
     for label in labels:
         text = isinstance(label, str) and label.encode(errors="replace").decode() == label
         number = isinstance(label, int) or (isinstance(label, float) and math.isfinite(label))
@@ -33,6 +37,9 @@ def check_labels(labels: Sequence[Any]) -> None:
         raise UsageError(
             f"labels {join_names(map(repr, labels), 3)} are not distinct in an array; use text"
         )
+    if n and len(labels) > n:
+        too_many = f"{labels[n]!r} is class {n + 1}, but n_classes is {n}"
+        raise UsageError(f"{too_many}; raise it, or set 0")
 
 
 def check_new_names(what: str, known: Iterable[Any], names: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -73,19 +80,19 @@ class Inputs(Protocol):
     def given(self) -> bool:
         """Whether the user gave a range of values."""
 
-    def apply(self, X: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, X: Array) -> Array:
         """Inputs as the memory sees them, one flat row per sample."""
 
-    def apply_unclipped(self, X: NDArray[Any]) -> NDArray[Any]:
+    def apply_unclipped(self, X: Array) -> Array:
         """The same for inputs that are in [0, 1] already, apart from noise."""
 
-    def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    def invert(self, rows: Array, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """What a memory generates, in the user's shape and range."""
 
-    def raw(self, X: NDArray[Any]) -> NDArray[Any] | None:
+    def raw(self, X: Array) -> Array | None:
         """Flat inputs for a memory that learns to decode features; None where none does."""
 
-    def clips(self, X: NDArray[Any]) -> bool:
+    def clips(self, X: Array) -> bool:
         """Whether some value lies outside the range."""
 
     def state(self) -> State:
@@ -105,7 +112,7 @@ class Memory(Protocol):
     def sleep(self, ctx: Context) -> None:
         """Consolidate the short-term memory, if there is one."""
 
-    def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
+    def predict_proba(self, x: Array, task: str | None) -> Array:
         """Class probabilities, shape (n, outputs)."""
 
     def grow(self, n_classes: int) -> None:
@@ -146,6 +153,10 @@ class FittedState:
             self, memory=copy.copy(self.memory), labels=list(self.labels), rng=replace(self.rng)
         )
 
+    def feature_bytes(self) -> int:
+        """Bytes that a front end keeps: the frozen scale of a table, and a fingerprint."""
+        return bytes_in(self.inputs.state().get("features"))
+
     def index_of(self, label: Any) -> int:
         """The class index of a label."""
         if label not in self.labels:
@@ -165,12 +176,12 @@ class FittedState:
         check_labels(self.labels)
         self.priors = {names.get(label, label): one for label, one in self.priors.items()}
 
-    def sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    def sorted_labels(self) -> tuple[Array, NDArray[np.intp]]:
         """`classes_`, and the output unit of each."""
         classes, units = np.unique(np.asarray(self.labels), return_index=True)
         return classes, units
 
-    def class_probabilities(self, outputs: NDArray[Any]) -> NDArray[np.float64]:
+    def class_probabilities(self, outputs: Array) -> NDArray[np.float64]:
         """Outputs as probabilities of the sorted classes; units without a label are dropped."""
         known = outputs.astype(np.float64)[:, self.sorted_labels()[1]]
         if not np.isfinite(known).all():
@@ -192,18 +203,18 @@ class EstimatorInfo:
     algorithm: str
     """Its name in the registry."""
     title: str
-    generative: bool
-    """Whether it sleeps, samples and reconstructs."""
-    short_term: bool
-    """Whether it has a short-term memory."""
-    by_task_name: bool
-    """Whether the name of a task chooses the memory that answers."""
     config: Config
     shape: tuple[int, ...]
     labels: tuple[Any, ...]
     """In order of appearance."""
     memory_bytes: int
     exemplar_bytes: int
+    generative: bool = False
+    """Whether it sleeps, samples and reconstructs."""
+    short_term: bool = False
+    """Whether it has a short-term memory."""
+    by_task_name: bool = False
+    """Whether the name of a task chooses the memory that answers."""
     consolidated: dict[str, TaskInfo] = field(default_factory=dict)
     """Tasks in the long-term memory."""
     awake: dict[str, TaskInfo] = field(default_factory=dict)

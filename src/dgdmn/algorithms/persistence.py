@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import numbers
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -214,12 +213,9 @@ def _check_sizes(state: Any, outputs: int) -> None:
 
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse hyper-parameters that the next `fit` would refuse."""
-    known = vars(Config())
-    own = [
-        key for key, value in parameters.items() if callable(value) or isinstance(value, Mapping)
-    ]
-    plain = {key: value for key, value in parameters.items() if key not in own}
-    override(Config(), {key: value for key, value in plain.items() if key in known})
+    known = parameters.keys() & vars(Config()).keys()
+    plain = {key: parameters[key] for key in known if not callable(parameters[key])}
+    override(Config(), {key: v for key, v in plain.items() if not isinstance(v, Mapping)})
 
 
 def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
@@ -250,18 +246,15 @@ def _real(path: Path) -> Path:
 
 def _to_json(value: Any) -> Any:
     """A constructor's argument as JSON; a random state that is not a number is in the seeds already."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Config):
         return to_dict(value)
     if isinstance(value, Mapping):  # its keys need not be text
         return [[_to_json(key), _to_json(item)] for key, item in value.items()]
-    if isinstance(value, tuple | list | np.ndarray):
-        items = value.tolist() if isinstance(value, np.ndarray) else value
-        return [_to_json(item) for item in items]
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        return float(value)
-    return value if isinstance(value, str | bool | None) else None
+    if isinstance(value, tuple | list):
+        return [_to_json(item) for item in value]
+    return value if isinstance(value, str | bool | int | float) else None
 
 
 def _from_json(key: str, value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,6 @@ class Ridge(WeightedClassifier, ClosedFormClassifier):
 
     The units have the scale of the first call. A small table gets no `relu` front end: the units are one.
     """
-
-    fills_missing: ClassVar[bool] = True
 
     shrinkage: float | None = None
     ridge_units: int | None = None
