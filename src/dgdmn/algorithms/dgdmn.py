@@ -84,12 +84,8 @@ class DualClassifier(GenerativeClassifier):
         with self._limits():
             found = memory.recognize(self._to_inputs(X))
         names = (*awake, LONG_TERM)[: len(memory.memories())] if awake else (LONG_TERM,)
-        return Recognition(
-            names,
-            found.losses.astype(np.float64),
-            np.array(names)[found.chosen],
-            found.known,
-        )
+        answered_by = np.array(names)[found.chosen]
+        return Recognition(names, found.losses.astype(np.float64), answered_by, found.known)
 
     def info(self) -> EstimatorInfo:
         """A summary: algorithm, tasks, options, bytes."""

@@ -27,6 +27,7 @@ from dgdmn.algorithms.fitted import (
     Weights,
     check_labels,
     check_new_names,
+    check_same_kind,
 )
 from dgdmn.algorithms.persistence import algorithm_name, save
 from dgdmn.config import DEFAULT_PRESET, Config, override, resolve
@@ -312,15 +313,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         new = [label for label in np.unique(y).tolist() if label not in known]
         if not new:
             return
-        label, old = new[0], fitted.labels[0]
+        label = f"label {new[0]!r}"
         if fitted.closed:
-            raise UsageError(
-                f"label {label!r} is not in classes; name every label, or leave it out"
-            )
-        if isinstance(label, str) != isinstance(old, str):
-            raise UsageError(
-                f"label {label!r} is of another kind than {old!r}; use text or numbers"
-            )
+            raise UsageError(f"{label} is not in classes; name every label, or leave it out")
+        check_same_kind(label, new[0], fitted.labels[0])
         fitted.labels += new
         check_labels(fitted.labels, fitted.config.n_classes)
         if len(fitted.labels) > fitted.outputs:
@@ -337,10 +333,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def _translate(self, fitted: FittedState, X: Array) -> Array:
         if X.shape[1:] != fitted.shape:
-            given, name = X.shape[1:], type(self).__name__
-            raise ValueError(
-                f"X has samples of shape {given}, but {name} is expecting {fitted.shape}"
-            )
+            expected = f"{type(self).__name__} is expecting {fitted.shape}"
+            raise ValueError(f"X has samples of shape {X.shape[1:]}, but {expected}")
         if not fitted.warned and fitted.inputs.clips(X):
             fitted.warned = True
             source = "value_range" if fitted.inputs.given else "the range of the first task"
@@ -372,10 +366,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if X.ndim > 4:
             raise UsageError(f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, c)")
         if X.dtype.kind == "f" and (odd := np.isinf(X)).any():
-            row = int(odd.reshape(len(X), -1).any(axis=1).argmax())
-            raise UsageError(
-                f"X contains infinity (first in row {row}); every value must be finite"
-            )
+            place = f"first in row {_first_row(odd)}"
+            raise UsageError(f"X contains infinity ({place}); every value must be finite")
         return X, y
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
@@ -426,14 +418,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         """X without NaN as far as the memory needs it; `fitted` is None in the first call."""
         if X.dtype.kind != "f" or not (missing := np.isnan(X)).any():
             return X
-        row = int(missing.reshape(len(X), -1).any(axis=1).argmax())
-        place = f"X contains NaN (first in row {row})"
+        place = f"X contains NaN (first in row {_first_row(missing)})"
         if X.ndim > 2:
             raise UsageError(f"{place}; images must have all values")
         if not self._can_fill():
-            raise UsageError(
-                f"{place}; fill missing values first, or use DGDMN with its own features"
-            )
+            advice = "fill missing values first, or use DGDMN with its own features"
+            raise UsageError(f"{place}; {advice}")
         if X.shape[1] > MAX_COLUMNS:
             raise UsageError(f"{place}; values are filled in at most {MAX_COLUMNS:,} columns")
         return self._fill(X, fitted)
@@ -493,6 +483,10 @@ def drop_weightless(X: Array, y: Array, sample_weight: Any) -> tuple[Array, Arra
         raise UsageError("every sample_weight is 0; at least one row must count")
     weight = weight[counts]
     return X[counts], y[counts], None if (weight == 1).all() else weight
+
+
+def _first_row(marked: NDArray[np.bool_]) -> int:
+    return int(marked.reshape(len(marked), -1).any(axis=1).argmax())
 
 
 def seed_stream(random_state: Any) -> SeedStream:

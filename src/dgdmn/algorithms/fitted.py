@@ -42,20 +42,23 @@ def check_labels(labels: Sequence[Any], n: int = 0) -> None:
         raise UsageError(f"{too_many}; raise it, or set 0")
 
 
+def check_same_kind(what: str, label: Any, other: Any) -> None:
+    """Refuse text among numbers and numbers among text."""
+    if isinstance(label, str) != isinstance(other, str):
+        raise UsageError(f"{what} is of another kind than {other!r}; use text or numbers")
+
+
 def check_new_names(what: str, known: Iterable[Any], names: Mapping[Any, Any]) -> dict[Any, Any]:
     """The new names of labels or tasks, {old: new}, if all old ones exist and all names stay different."""
     known, kind = list(known), "text" if what == "task" else "text or a number"
     for old, new in names.items():
         if old not in known:
-            shown = join_names(map(repr, known))
-            raise UsageError(
-                f"no {what} {old!r}{suggestion(str(old), map(str, known))}; there are {shown}"
-            )
+            hint, shown = suggestion(str(old), map(str, known)), join_names(map(repr, known))
+            raise UsageError(f"no {what} {old!r}{hint}; there are {shown}")
         is_name = isinstance(new, str) or (what == "label" and isinstance(new, int | float))
         if not is_name or new == "":
-            raise UsageError(
-                f"{what} {old!r} cannot be renamed to {new!r}; the name must be {kind}"
-            )
+            problem = f"{what} {old!r} cannot be renamed to {new!r}"
+            raise UsageError(f"{problem}; the name must be {kind}")
     after = [names.get(one, one) for one in known]
     for new in names.values():
         if after.count(new) > 1:
@@ -168,10 +171,7 @@ class FittedState:
         names = {_to_plain(old): _to_plain(new) for old, new in names.items()}
         check_new_names("label", self.labels, names)
         for old, new in names.items():
-            if isinstance(new, str) != isinstance(old, str):
-                raise UsageError(
-                    f"label {new!r} is of another kind than {old!r}; use text or numbers"
-                )
+            check_same_kind(f"label {new!r}", new, old)
         self.labels = [names.get(label, label) for label in self.labels]
         check_labels(self.labels)
         self.priors = {names.get(label, label): one for label, one in self.priors.items()}

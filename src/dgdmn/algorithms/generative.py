@@ -27,6 +27,7 @@ from dgdmn.algorithms.fitted import (
     Weights,
     check_labels,
     check_priors,
+    check_same_kind,
 )
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
@@ -307,9 +308,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         if isinstance(self.priors, Mapping):
             fitted.priors = check_priors(self.priors)
             for label in fitted.priors:
-                if isinstance(label, str) != isinstance(fitted.labels[0], str):
-                    other = f"is of another kind than {fitted.labels[0]!r}"
-                    raise UsageError(f"label {label!r} of priors {other}; use text or numbers")
+                check_same_kind(f"label {label!r} of priors", label, fitted.labels[0])
         return fitted
 
     def _commit(self, fitted: FittedState) -> Self:
@@ -324,6 +323,10 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     def _uses_mixture(self, config: Config) -> bool:
         return config.generator == "mixture" and self.memory is None
 
+    def _has_features(self, fitted: FittedState | None) -> bool:
+        """Whether the memory sees features, as a mixture does; None: whether it will."""
+        return isinstance(fitted.inputs, FrontEnd) if fitted else self._uses_mixture(self._config())
+
     def _new_inputs(self, X: Array, config: Config, weight: Weights = None) -> Inputs:
         if not self._uses_mixture(config):
             return super()._new_inputs(X, config)
@@ -332,10 +335,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         return FrontEnd.fit(X, features, seed=config.code_seed, weight=weight, **given)
 
     def _fill(self, X: Array, fitted: FittedState | None) -> Array:
-        has_features = (
-            isinstance(fitted.inputs, FrontEnd) if fitted else self._uses_mixture(self._config())
-        )
-        return fill_columns(X, fitted) if has_features else super()._fill(X, fitted)
+        return fill_columns(X, fitted) if self._has_features(fitted) else super()._fill(X, fitted)
 
     def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
         if not self._uses_mixture(config):
@@ -374,10 +374,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     @contextmanager
     def _limits(self) -> Iterator[None]:
-        fitted = vars(self).get("fitted_")
-        has_features = (
-            isinstance(fitted.inputs, FrontEnd) if fitted else self._uses_mixture(self._config())
-        )
+        has_features = self._has_features(vars(self).get("fitted_"))
         with limit_threads(self.threads), nullcontext() if has_features else super()._limits():
             yield
 

@@ -46,9 +46,8 @@ def save(model: ContinualClassifier, path: Path, notes: Mapping[str, Any] | None
     Savers to the same place wait for each other; the last complete save wins.
     """
     if not algorithm_info(algorithm_name(type(model))).saved:
-        raise UsageError(
-            f"{type(model).__name__} cannot be saved; it is a reference for comparisons"
-        )
+        name = type(model).__name__
+        raise UsageError(f"{name} cannot be saved; it is a reference for comparisons")
     about, state = describe(model)
     path = _real(path)
     check_place(path)
@@ -87,26 +86,22 @@ def load_with_notes(path: str | Path, **own: Any) -> tuple[ContinualClassifier, 
 def algorithm_name(kind: type) -> str:
     """The name of an estimator class in the registry; "package.module:Class" for one that is not there."""
     target = f"{kind.__module__}:{kind.__qualname__}"
-    return next(
-        (name for name, info in {**ALGORITHMS, **REFERENCES}.items() if info.target == target),
-        target,
-    )
+    names = {info.target: name for name, info in {**ALGORITHMS, **REFERENCES}.items()}
+    return names.get(target, target)
 
 
 def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     """A fitted estimator as plain values and a state."""
     fitted, parameters = model.fitted_, model.get_params(deep=False)
     _check_parameters(parameters)
-    saved = {key: value for key, value in parameters.items() if key not in (*_OWN, *_LOCAL)}
+    saved = {key: value for key, value in parameters.items() if key not in _LOCAL}
+    code = [key for key in _OWN if not isinstance(saved.get(key, ""), str)]
+    own = {key: saved.pop(key) for key in code}
     about: dict[str, Any] = {
         "dgdmn": __version__,
         "algorithm": algorithm_name(type(model)),
         "parameters": {key: _to_json(value) for key, value in saved.items()},
-        "own": {
-            key: _qualified_name(parameters[key])
-            for key in _OWN
-            if parameters.get(key) is not None and not isinstance(parameters[key], str)
-        },
+        "own": {key: _qualified_name(part) for key, part in own.items() if part is not None},
         "config": to_dict(fitted.config),
         "features": fitted.shape[0],
         "columns": model.columns_.state() if hasattr(model, "columns_") else {},
@@ -121,8 +116,6 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     }
     if fitted.priors:
         about["fitted"]["priors"] = _to_json(fitted.priors)
-    named = {key: parameters[key] for key in _OWN if isinstance(parameters.get(key), str)}
-    about["parameters"] |= named
     return about, {**fitted.inputs.state(), **fitted.memory.state()}
 
 

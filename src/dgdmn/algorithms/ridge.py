@@ -111,14 +111,11 @@ class RidgeSums:
 
     def add(self, x: Doubles, y: NDArray[np.int64], weight: Doubles | None) -> Self:
         members = np.eye(len(self.counts))[y]
+        counts = self.counts + (members.sum(axis=0) if weight is None else weight @ members)
         if weight is not None:
             root = np.sqrt(weight)[:, None]
-            counts = self.counts + weight @ members
             x, members = root * x, root * members
-            return type(self)(self.gram + gram(x), self.targets + x.T @ members, counts)
-        return type(self)(
-            self.gram + gram(x), self.targets + x.T @ members, self.counts + members.sum(axis=0)
-        )
+        return type(self)(self.gram + gram(x), self.targets + x.T @ members, counts)
 
     def head(self, setting: float) -> tuple[Doubles, Doubles]:
         """The solution with penalty `setting` times the mean square of a unit."""
@@ -137,10 +134,8 @@ class RidgeSums:
 
     def load(self, state: State) -> Self:
         d, k = self.targets.shape
-        gram_, counts = (
-            load_array(state, "gram", (d * (d + 1) // 2,)),
-            load_array(state, "counts", (k,)),
-        )
+        products = load_array(state, "gram", (d * (d + 1) // 2,))
+        counts = load_array(state, "counts", (k,))
         if (counts < 0).any():
             raise ValueError("a count is negative")
-        return type(self)(unpack(gram_, d), load_array(state, "targets", (d, k)), counts)
+        return type(self)(unpack(products, d), load_array(state, "targets", (d, k)), counts)

@@ -106,21 +106,18 @@ _DATA: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
     (files("dgdmn.config") / "registry.toml").read_text("utf-8")
 )
 
-ALGORITHMS: Mapping[str, AlgorithmInfo] = {
-    name: AlgorithmInfo(name, **row) for name, row in _DATA["algorithms"].items()
-}
-REFERENCES: Mapping[str, AlgorithmInfo] = {
-    name: AlgorithmInfo(name, **row) for name, row in _DATA["references"].items()
-}
-"""Classifiers of other libraries, as rows of a comparison."""
-STREAMS: Mapping[str, StreamInfo] = {
-    name: StreamInfo(name, **row) for name, row in _DATA["streams"].items()
-}
-GENERATORS: Mapping[str, GeneratorInfo] = {
-    name: GeneratorInfo(name, **row) for name, row in _DATA["generators"].items()
-}
-
 Info = TypeVar("Info", AlgorithmInfo, StreamInfo, GeneratorInfo)
+
+
+def _built_in(section: str, kind: type[Info]) -> Mapping[str, Info]:
+    return {name: kind(name, **row) for name, row in _DATA[section].items()}
+
+
+ALGORITHMS = _built_in("algorithms", AlgorithmInfo)
+REFERENCES = _built_in("references", AlgorithmInfo)
+"""Classifiers of other libraries, as rows of a comparison."""
+STREAMS = _built_in("streams", StreamInfo)
+GENERATORS = _built_in("generators", GeneratorInfo)
 
 
 def algorithm_info(name: str) -> AlgorithmInfo:
