@@ -420,13 +420,11 @@ def _check_row(row: _Row, tasks: tuple[str, ...], last: float = math.inf) -> Non
     if not 1 <= row.step <= last:
         raise UsageError(f"step is {row.step}; it must be 1 to {last}")
     if row.after not in tasks:
-        raise UsageError(
-            f"after is {row.after!r}; it must be a task of this run: {join_names(tasks)}"
-        )
+        allowed = f"a task of this run: {join_names(tasks)}"
+        raise UsageError(f"after is {row.after!r}; it must be {allowed}")
     if len(row.values) != len(tasks):
-        raise UsageError(
-            f"row has {len(row.values)} values; give one for each of {len(tasks)} tasks"
-        )
+        advice = f"give one for each of {len(tasks)} tasks"
+        raise UsageError(f"row has {len(row.values)} values; {advice}")
     for value in row.values:
         if value < 0 or value > 1:
             raise UsageError(f"row holds {value}; accuracies are in [0, 1], NaN if unknown")

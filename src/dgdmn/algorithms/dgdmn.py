@@ -1,11 +1,9 @@
 """DGDMN, the deep generative dual memory network, with and without task names; and DGR, its long-term half."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,14 +14,10 @@ from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.dual import DualMemory, rename_in, split_by_newest_task
 from dgdmn.memory.protocols import GenerativeMemory, JointlyScored
 from dgdmn.memory.task_log import TaskInfo, new_task_name
 from dgdmn.storage import State
-
-if TYPE_CHECKING:
-    from dgdmn.networks.factory import NetworkFactory
 
 LONG_TERM = "long-term memory"
 
@@ -58,9 +52,7 @@ class DualClassifier(GenerativeClassifier):
     sttm_learner_layers: tuple[int, ...] | None = None
     sttm_learner_convolutions: tuple[int, ...] | None = None
 
-    def _new_memory(
-        self, factory: NetworkFactory | MixtureSpec, n_classes: int, rng: SeedStream
-    ) -> Memory:
+    def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
         return DualMemory(self._memory_factory(factory), factory.config, n_classes, rng)
 
     def _long_term(self, fitted: FittedState) -> GenerativeMemory:
@@ -102,7 +94,6 @@ class DualClassifier(GenerativeClassifier):
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class DGDMN(DualClassifier):
     """A short-term memory learns each task; sleep consolidates n_stm of them into the long-term memory.
 
@@ -139,13 +130,10 @@ def _dual(fitted: FittedState) -> DualMemory:
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class DGR(GenerativeClassifier):
     """ "We train only the LTM from DGDMN to separate the effects of replay and dual memory" (section 4)."""
 
-    def _new_memory(
-        self, factory: NetworkFactory | MixtureSpec, n_classes: int, rng: SeedStream
-    ) -> Memory:
+    def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
         return _LongTermOnly(self._memory_factory(factory)("ltm", n_classes, rng))
 
     def _long_term(self, fitted: FittedState) -> GenerativeMemory:

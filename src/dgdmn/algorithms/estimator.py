@@ -28,6 +28,7 @@ from dgdmn.algorithms.fitted import (
     check_labels,
     check_new_names,
     check_same_kind,
+    to_plain,
 )
 from dgdmn.algorithms.persistence import algorithm_name, save
 from dgdmn.config import DEFAULT_PRESET, Config, override, resolve
@@ -517,11 +518,7 @@ def _check_raw_labels(y: Any) -> None:
     if missing := [row for row, label in enumerate(y) if _is_missing(label)]:
         count = count_noun(len(missing), "missing label")
         raise UsageError(f"y has {count} (first in row {missing[0]}); fill or remove such rows")
-    labels = {
-        label.item() if isinstance(label, np.generic) else label
-        for label in y
-        if np.isscalar(label)
-    }
+    labels = {to_plain(label) for label in y if np.isscalar(label)}
     if len({isinstance(label, str) for label in labels}) > 1:
         raise UsageError("y mixes kinds of labels; use only text or only numbers")
     check_labels(sorted(labels))

@@ -34,9 +34,8 @@ def check_labels(labels: Sequence[Any], n: int = 0) -> None:
             raise UsageError(f"label {label!r} cannot be saved; use text or finite numbers")
     array = np.asarray(labels)
     if array.tolist() != list(labels) or len(np.unique(array)) < len(labels):
-        raise UsageError(
-            f"labels {join_names(map(repr, labels), 3)} are not distinct in an array; use text"
-        )
+        names = join_names(map(repr, labels), 3)
+        raise UsageError(f"labels {names} are not distinct in an array; use text")
     if n and len(labels) > n:
         too_many = f"{labels[n]!r} is class {n + 1}, but n_classes is {n}"
         raise UsageError(f"{too_many}; raise it, or set 0")
@@ -152,9 +151,8 @@ class FittedState:
 
     def snapshot(self) -> Self:
         """A copy to learn with: it shares what learning replaces, and copies what learning changes."""
-        return replace(
-            self, memory=copy.copy(self.memory), labels=list(self.labels), rng=replace(self.rng)
-        )
+        memory, rng = copy.copy(self.memory), replace(self.rng)
+        return replace(self, memory=memory, labels=list(self.labels), rng=rng)
 
     def feature_bytes(self) -> int:
         """Bytes that a front end keeps: the frozen scale of a table, and a fingerprint."""
@@ -168,7 +166,7 @@ class FittedState:
 
     def rename_labels(self, names: Mapping[Any, Any]) -> None:
         """Give labels new names, {old: new}."""
-        names = {_to_plain(old): _to_plain(new) for old, new in names.items()}
+        names = {to_plain(old): to_plain(new) for old, new in names.items()}
         check_new_names("label", self.labels, names)
         for old, new in names.items():
             check_same_kind(f"label {new!r}", new, old)
@@ -185,14 +183,14 @@ class FittedState:
         """Outputs as probabilities of the sorted classes; units without a label are dropped."""
         known = outputs.astype(np.float64)[:, self.sorted_labels()[1]]
         if not np.isfinite(known).all():
-            raise DgdmnError(
-                "the answers are not finite numbers: the weights are too large or damaged"
-            )
+            reason = "the weights are too large or damaged"
+            raise DgdmnError(f"the answers are not finite numbers: {reason}")
         total = known.sum(axis=1, keepdims=True)
         return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
 
 
-def _to_plain(label: Any) -> Any:
+def to_plain(label: Any) -> Any:
+    """A number of numpy as one of Python."""
     return label.item() if isinstance(label, np.generic) else label
 
 

@@ -186,9 +186,8 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         if share is None:
             left = max(1, TEST_EVERY - ltm.pool.untested)
             second = " and a second class" if len(gather([ltm, *awake])) < 2 else ""
-            raise UsageError(
-                f"no input can be marked as unknown yet; learn {count_noun(left, 'more row')}{second}"
-            )
+            advice = f"learn {count_noun(left, 'more row')}{second}"
+            raise UsageError(f"no input can be marked as unknown yet; {advice}")
         found: NDArray[np.bool_] = share < rate
         return found
 
@@ -238,9 +237,8 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             known, pool = {one.task for one in components}, memories[0].pool
             for task in sorted((named or set()) - known):
                 if any(task in memory.tasks for memory in memories):
-                    raise UsageError(
-                        f"task {task!r} was merged with later ones to fit memory_budget; forget labels instead"
-                    )
+                    reason = "was merged with later ones to fit memory_budget"
+                    raise UsageError(f"task {task!r} {reason}; forget labels instead")
                 raise UsageError(f"no task {task!r}; there are {join_names(sorted(known))}")
             left = {one.label for one in components if not matches(one)}
             if len(left) == 0:

@@ -107,7 +107,6 @@ class OneNetworkClassifier(NetworkClassifier):
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class NN(OneNetworkClassifier):
     """The paper's "feedforward neural network": the learner alone, six epochs a task (section 4)."""
 

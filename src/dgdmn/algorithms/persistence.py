@@ -27,7 +27,7 @@ from dgdmn.storage.checks import MAX_TASKS, typed, whole
 if TYPE_CHECKING:
     from dgdmn.algorithms.estimator import ContinualClassifier
 
-_OWN = ("generator", "learner", "memory", "features")
+OWN_PARTS = ("generator", "learner", "memory", "features")
 """Parameters that are code: they are passed again to `load`."""
 _LOCAL = ("callback", "device", "threads")
 """Parameters of the process that uses a memory; they are not saved."""
@@ -66,14 +66,14 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
 
 def load_with_notes(path: str | Path, **own: Any) -> tuple[ContinualClassifier, Any]:
     """A saved estimator and the notes of the same save; None where there are none."""
-    if (device := own.pop("device", "cpu")) != "cpu":
+    if own.get("device", "cpu") != "cpu":
         from dgdmn.networks.runtime import check_device
 
-        check_device(device)
+        check_device(own["device"])
     about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
-        model = _check_prediction(restore_model(about, state, device=device, **own))
+        model = _check_prediction(restore_model(about, state, **own))
         return model, about.get("notes")
     except Exception as error:  # any failure here is the fault of the files
         if isinstance(error, UsageError) and own.keys() - {*_LOCAL}:  # or of the user's own parts
@@ -95,7 +95,7 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     fitted, parameters = model.fitted_, model.get_params(deep=False)
     _check_parameters(parameters)
     saved = {key: value for key, value in parameters.items() if key not in _LOCAL}
-    code = [key for key in _OWN if not isinstance(saved.get(key, ""), str)]
+    code = [key for key in OWN_PARTS if not isinstance(saved.get(key, ""), str)]
     own = {key: saved.pop(key) for key in code}
     about: dict[str, Any] = {
         "dgdmn": __version__,
@@ -119,17 +119,14 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     return about, {**fitted.inputs.state(), **fitted.memory.state()}
 
 
-def restore_model(
-    about: dict[str, Any], state: State, *, device: str = "cpu", **own: Any
-) -> ContinualClassifier:
+def restore_model(about: dict[str, Any], state: State, **own: Any) -> ContinualClassifier:
     """The estimator that `describe` described."""
     kind = own.pop("algorithm", None) or _registered_class(about["algorithm"])
     parameters = {key: _from_json(key, value) for key, value in about["parameters"].items()}
     _check_parameters(parameters)
-    local = {"threads": None, "callback": None, "device": device, **own}
-    known = kind._get_param_names()
-    local = {name: value for name, value in local.items() if name in known}
-    model: ContinualClassifier = kind(**{**parameters, **local})
+    local = {"threads": None, "callback": None, "device": "cpu", **own}.items()
+    parameters |= {name: value for name, value in local if name in kind._get_param_names()}
+    model: ContinualClassifier = kind(**parameters)
     fitted = _restore_fitted(about, state, model)
     model.n_features_in_ = fitted.shape[0]
     if columns := about["columns"]:
@@ -178,7 +175,7 @@ def _registered_class(name: Any) -> Any:
 
 
 def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:
-    for key in own.keys() - {*_OWN, *_LOCAL, "algorithm"}:
+    for key in own.keys() - {*OWN_PARTS, *_LOCAL, "algorithm"}:
         raise UsageError(f"load takes no {key}; a memory keeps what it was made with")
     name = about.get("algorithm")
     if isinstance(name, str) and ":" in name and own.get("algorithm") is None:

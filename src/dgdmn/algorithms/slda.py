@@ -19,7 +19,6 @@ SHRINKAGES = (1e-4, 1e-3, 1e-2, 0.1, 0.3)
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class NCM(WeightedClassifier, ClosedFormClassifier):
     """The class with the nearest mean (Mensink 2013).
 

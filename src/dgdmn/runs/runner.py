@@ -194,14 +194,12 @@ class _Run:
         labels, shape = self.tasks.labels(), self.stream.shape
         self.planned_steps = planned_steps(name, options, labels, shape)
         kind = algorithm(name)
-        here: dict[str, Any] = {"device": self.spec.device, "threads": self.threads}
-        here["callback"] = self._handle
+        local = {"device": self.spec.device, "threads": self.threads, "callback": self._handle}
         known = set(kind._get_param_names())
-        here = {name: value for name, value in here.items() if name in known}
+        here: dict[str, Any] = {key: value for key, value in local.items() if key in known}
         for wrong in sorted(self.spec.arguments.keys() - known):
-            raise UsageError(
-                f"{name} has no argument {wrong!r}; config.json of the run was changed"
-            )
+            reason = "config.json of the run was changed"
+            raise UsageError(f"{name} has no argument {wrong!r}; {reason}")
         saved = self.progress.restore_model(algorithm=kind, **here, **self.own)
         arguments = {**here, **self.spec.arguments, **self.own}
         self.model = saved or kind(options, random_state=self.spec.seed, **arguments)

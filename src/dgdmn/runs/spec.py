@@ -165,12 +165,10 @@ def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
     if record.key == spec.key:
         return record
     name, theirs, ours = _first_difference(record.config, spec.identity())
+    run = f"a run with {name} = {theirs}, not {ours}"
     if name == "digest":
-        advice = "remove it or choose another --out"
-        raise UsageError(f"{directory} holds a run of other rows than {spec.stream} has; {advice}")
-    raise UsageError(
-        f"{directory} holds a run with {name} = {theirs}, not {ours}; remove it or choose another --out"
-    )
+        run = f"a run of other rows than {spec.stream} has"
+    raise UsageError(f"{directory} holds {run}; remove it or choose another --out")
 
 
 def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str, Any, Any]:
