@@ -139,9 +139,8 @@ def _ordered(A: ArrayLike, order: Order) -> tuple[Matrix, list[int]]:
     matrix = _matrix(A)
     rows, columns = matrix.shape
     if order is None and rows > columns:
-        raise UsageError(
-            f"accuracy matrix has {rows} rows for {columns} tasks: give order, the column each row learned"
-        )
+        problem = f"accuracy matrix has {rows} rows for {columns} tasks"
+        raise UsageError(f"{problem}: give order, the column each row learned")
     order = range(rows) if order is None else order
     if len(order) != rows:
         raise UsageError(f"order has {len(order)} entries: give one column for each of {rows} rows")

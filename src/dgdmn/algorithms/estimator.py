@@ -120,15 +120,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         *,
         task: str | None = None,
     ) -> Self:
-        """Learn one more task.
-
-        Parameters
-        ----------
-        X : array of shape (n, d), (n, h, w) or (n, h, w, channels)
-        y : array of shape (n,)
-        classes : all labels that may ever come, given in the first call; by default any call may bring new ones
-        task : the task's name; without one, DGDMN recognizes a task it knows and takes any other as new
-        """
+        """Learn one more task. `DGDMN.partial_fit` describes the parameters."""
         return self._learn(X, y, classes, None, self._task_name(task))
 
     def _learn(
@@ -192,10 +184,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             return Prepared(self._to_inputs(X))
 
     def rename(
-        self,
-        *,
-        labels: Mapping[Any, Any] | None = None,
-        tasks: Mapping[str, str] | None = None,
+        self, *, labels: Mapping[Any, Any] | None = None, tasks: Mapping[str, str] | None = None
     ) -> Self:
         """Give labels or tasks new names, {old: new}; a name that is in use is refused."""
         check_is_fitted(self)

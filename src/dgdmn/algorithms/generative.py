@@ -128,11 +128,10 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def reconstruct_unclipped(self, X: ArrayLike) -> NDArray[np.float32]:
         """Reconstructions, in [0, 1], of inputs that are already in [0, 1], apart from noise."""
-        long_term = self._require_long_term()[1]
+        fitted, long_term = self._require_long_term()
         with self._limits():
-            rows: NDArray[np.float32] = long_term.recall(
-                self.fitted_.inputs.apply_unclipped(np.asarray(X))
-            ).x
+            inputs = fitted.inputs.apply_unclipped(np.asarray(X))
+            rows: NDArray[np.float32] = long_term.recall(inputs).x
         return rows.reshape(np.shape(X))
 
     def has_latents(self) -> bool:
@@ -394,7 +393,8 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
             raise UsageError(f"cannot merge {type(a).__name__} with {type(model).__name__}")
     with a._limits(), exclusive_learning(a):
         ours, theirs = a.fitted_.snapshot(), b.fitted_.snapshot()
-        _check_mergeable(a, ours, b, theirs)
+        a._mixtures(ours, "merge"), b._mixtures(theirs, "merge")
+        _check_mergeable(a, b)
         labels = [*ours.labels, *(label for label in theirs.labels if label not in ours.labels)]
         check_labels(labels, ours.config.n_classes)
         places = [labels.index(label) for label in theirs.labels]
@@ -415,10 +415,8 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         return merged._commit(ours)
 
 
-def _check_mergeable(
-    a: GenerativeClassifier, ours: FittedState, b: GenerativeClassifier, theirs: FittedState
-) -> None:
-    a._mixtures(ours, "merge"), b._mixtures(theirs, "merge")
+def _check_mergeable(a: GenerativeClassifier, b: GenerativeClassifier) -> None:
+    ours, theirs = a.fitted_, b.fitted_
     if ours.shape != theirs.shape:
         raise UsageError(f"cannot merge inputs of shape {ours.shape} with {theirs.shape}")
     names = [getattr(model, "feature_names_in_", np.array([])).tolist() for model in (a, b)]

@@ -219,9 +219,8 @@ def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
     kernels = itertools.chain(*(value for key, value in options if key.endswith("_convolutions")))
     if math.prod(fitted.shape) * max((1, *kernels)) > MAX_TRIED:
         return model
-    inputs = fitted.inputs.apply_unclipped(
-        np.stack([np.zeros(fitted.shape), np.ones(fitted.shape)])
-    )
+    black_and_white = np.stack([np.zeros(fitted.shape), np.ones(fitted.shape)])
+    inputs = fitted.inputs.apply_unclipped(black_and_white)
     for task in (None, "", *awake) if awake else (None,):
         outputs = fitted.memory.predict_proba(inputs, task)
         model._most_likely(fitted.class_probabilities(outputs))

@@ -7,12 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dgdmn.algorithms.closed_form import (
-    ClosedFormClassifier,
-    FeatureSpec,
-    SumsMemory,
-    load_array,
-)
+from dgdmn.algorithms.closed_form import ClosedFormClassifier, FeatureSpec, SumsMemory, load_array
 from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Inputs, Memory
 from dgdmn.config import Config

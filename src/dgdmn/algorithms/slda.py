@@ -3,12 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from dgdmn.algorithms.closed_form import (
-    ClosedFormClassifier,
-    FeatureSpec,
-    GaussianSums,
-    SumsMemory,
-)
+from dgdmn.algorithms.closed_form import ClosedFormClassifier, FeatureSpec, GaussianSums, SumsMemory
 from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Memory
 from dgdmn.core.rng import SeedStream

@@ -102,9 +102,8 @@ class GeneratorInfo:
     """Factory, "package.module:object"."""
 
 
-_DATA: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
-    (files("dgdmn.config") / "registry.toml").read_text("utf-8")
-)
+_TEXT = (files("dgdmn.config") / "registry.toml").read_text("utf-8")
+_DATA: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(_TEXT)
 
 Info = TypeVar("Info", AlgorithmInfo, StreamInfo, GeneratorInfo)
 
@@ -150,9 +149,8 @@ def load_target(target: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"cannot import {target!r} ({error}); give package.module:Class"
-        ) from error
+        problem = f"cannot import {target!r} ({error})"
+        raise UsageError(f"{problem}; give package.module:Class") from error
 
 
 def _custom(name: str, target: str) -> AlgorithmInfo:

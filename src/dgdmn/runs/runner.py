@@ -208,16 +208,14 @@ class _Run:
             tests = {name: self.tasks.fill(rows) for name, rows in tests.items()}
         self.artifacts = Artifacts(self.writer, tests, self.spec.seed)
         earlier = [self.count.evaluate_seconds / self.count.rows] if self.count.rows else []
-        self.time_left = TimeLeft(
-            self.artifacts.final_tests(), earlier, cached=self.planned_steps is None
-        )
+        cached = self.planned_steps is None
+        self.time_left = TimeLeft(self.artifacts.final_tests(), earlier, cached=cached)
         self.evaluated = self.count.evaluate_seconds
         self.checkpoints.attach(self.model, self._save_counters, self.progress)
         self.since, self.since_cpu = time.monotonic(), time.process_time()
         with use_hook(self.checkpoints):
-            for event in protocol.learn_stream(
-                self.model, self.tasks, self.stream.classes, start=self.progress.steps
-            ):
+            classes, start = self.stream.classes, self.progress.steps
+            for event in protocol.learn_stream(self.model, self.tasks, classes, start):
                 tested = isinstance(event, Evaluated | protocol.Recognized)
                 self._account("test" if tested else "train")
                 self._record(event)

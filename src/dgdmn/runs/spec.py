@@ -76,9 +76,8 @@ class RunSpec:
             together = config["together"] is True
             return cls(**{**values, **lists, "together": together, "data": data})
         except (KeyError, TypeError, AttributeError) as error:
-            raise UsageError(
-                f"{record.directory / CONFIG} does not describe a run ({error}); run it again"
-            ) from error
+            problem = f"{record.directory / CONFIG} does not describe a run ({error})"
+            raise UsageError(f"{problem}; run it again") from error
 
     @property
     def key(self) -> str:
