@@ -32,8 +32,8 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dgdmn.config import key_of
 from dgdmn.config.registry import algorithm_info
+from dgdmn.config.resolve import key_of
 from dgdmn.core import files
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import json_bytes, os_errors, read_json
