@@ -110,7 +110,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, learn X as one task, and sleep."""
-        return self._learn(X, y, None, None, "task 1", anew=True)
+        return self._learn(X, y, None, None, "task 1", restart=True)
 
     def partial_fit(
         self,
@@ -124,20 +124,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return self._learn(X, y, classes, None, self._task_name(task))
 
     def _learn(
-        self,
-        X: Any,
-        y: Any,
-        classes: Any,
-        sample_weight: Any,
-        task: str | None,
-        *,
-        anew: bool = False,
+        self, X: Any, y: Any, classes: Any, weights: Any, task: str | None, restart: bool = False
     ) -> Self:
-        """Learn one task; `anew` forgets everything before and sleeps after it."""
-        first = anew or not self.__sklearn_is_fitted__()
+        """Learn one task; `restart` forgets everything before it and sleeps after it."""
+        first = restart or not self.__sklearn_is_fitted__()
         with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=first)
-            X, y, weight = drop_weightless(X, y, sample_weight)
+            X, y, weight = drop_weightless(X, y, weights)
             X = self._fill_missing(X, None if first else self.fitted_)
             fitted = self._begin(X, y, classes, weight) if first else self.fitted_.snapshot()
             if not first and classes is not None:
@@ -145,7 +138,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             self._add_classes(fitted, y)
             ctx = self._context(fitted)
             fitted.memory.learn(task, self._to_batch(fitted, X, y, weight), ctx)
-            if anew:
+            if restart:
                 fitted.memory.sleep(ctx)
             return self._commit(fitted)
 
@@ -435,7 +428,7 @@ class WeightedClassifier(ContinualClassifier):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything, learn X as one task, and sleep."""
-        return self._learn(X, y, None, sample_weight, "task 1", anew=True)
+        return self._learn(X, y, None, sample_weight, "task 1", restart=True)
 
     def partial_fit(
         self,

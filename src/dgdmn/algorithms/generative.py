@@ -240,11 +240,10 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
                     raise UsageError(f"task {task!r} {reason}; forget labels instead")
                 raise UsageError(f"no task {task!r}; there are {join_names(sorted(known))}")
             left = {one.label for one in components if not matches(one)}
-            if len(left) == 0:
+            if not left:
                 raise UsageError("that would forget everything; begin with a new model instead")
-            order = list(range(len(fitted.labels)))
-            if not fitted.closed:
-                order = [index for index in order if index in left]
+            indices = range(len(fitted.labels))
+            order = [index for index in indices if fitted.closed or index in left]
             if not any(matches(one) for one in components):
                 raise UsageError("nothing of these labels was learned in these tasks")
             for memory in memories:  # each subtracts from the pool that they share
