@@ -164,9 +164,8 @@ class Artifacts:
             "noise": np.array(NOISE),
             "noise_accuracy_unclipped": _accuracies(predict, noisy, rows),
         }
-        if not isinstance(
-            model.fitted_.inputs, FrontEnd
-        ):  # the paper's networks see clipped values
+        # The paper's networks see clipped values.
+        if not isinstance(model.fitted_.inputs, FrontEnd):
             clipped = (np.clip(x, 0, 1) for x in noisy)
             arrays["noise_accuracy"] = _accuracies(predict, clipped, rows)
         if _are_images(rows.x):
