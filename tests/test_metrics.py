@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dgdmn.core.errors import UsageError
-from dgdmn.metrics import acc, bwt, forgetting_curve, forward_transfer, last_k, standard_error
+from dgdmn.metrics import acc, bwt, last_k, standard_error
 
 A = np.array(
     [
@@ -56,18 +56,17 @@ def test_bwt_with_revision_starts_at_the_first_learning_and_skips_the_last_task(
 def test_one_task_has_no_transfer():
     assert math.isnan(bwt([[0.5]]))
     assert math.isnan(bwt([[0.5], [0.7]], order=[0, 0]))
-    assert math.isnan(forward_transfer([[0.5]], [0.1]))
 
 
-def test_forgetting_curve_averages_the_tasks_seen():
-    assert forgetting_curve(A) == pytest.approx([0.9, 0.75, 2.0 / 3])
-    assert forgetting_curve(A[:2]) == pytest.approx([0.9, 0.75])
+def test_last_k_of_all_tasks_averages_the_tasks_seen():
+    assert last_k(A, 3) == pytest.approx([0.9, 0.75, 2.0 / 3])
+    assert last_k(A[:2], 3) == pytest.approx([0.9, 0.75])
     expected = [0.9, 0.75, 2.0 / 3, (0.95 + 0.5 + 0.9) / 3, (0.85 + 0.75 + 0.7) / 3]
-    assert forgetting_curve(REVISED, REVISED_ORDER) == pytest.approx(expected)
+    assert last_k(REVISED, 3, REVISED_ORDER) == pytest.approx(expected)
 
 
-def test_forgetting_curve_counts_a_repeated_task_once():
-    assert forgetting_curve([[0.5, 0.0], [0.6, 0.0], [0.2, 1.0]], order=[0, 0, 1]) == pytest.approx(
+def test_last_k_counts_a_repeated_task_once():
+    assert last_k([[0.5, 0.0], [0.6, 0.0], [0.2, 1.0]], 2, order=[0, 0, 1]) == pytest.approx(
         [0.5, 0.6, 0.6]
     )
 
@@ -81,14 +80,6 @@ def test_last_k_averages_the_most_recent_tasks():
     )  # tasks 2, 0 then 0, 1
 
 
-def test_forward_transfer_uses_the_row_before_each_task_but_the_first():
-    assert forward_transfer(A, [0.0, 0.1, 0.2]) == pytest.approx(((0.1 - 0.1) + (0.3 - 0.2)) / 2)
-    assert forward_transfer(A, [1.0, 0.1, 0.2]) == forward_transfer(A, [0.0, 0.1, 0.2])
-    assert forward_transfer(REVISED, [0.0, 0.1, 0.2], REVISED_ORDER) == forward_transfer(
-        A, [0.0, 0.1, 0.2]
-    )
-
-
 def test_standard_error():
     assert standard_error([0.1, 0.2, 0.3]) == pytest.approx(0.1 / math.sqrt(3))
     assert standard_error([0.5, 0.5]) == 0
@@ -100,25 +91,22 @@ def test_unknown_entries_affect_only_what_uses_them():
     early[0] = np.nan
     assert acc(early) == acc(A)
     assert math.isnan(bwt(early))
-    assert np.isnan(forgetting_curve(early)).tolist() == [True, False, False]
+    assert np.isnan(last_k(early, 3)).tolist() == [True, False, False]
     late = A.copy()
     late[2, 1] = np.nan
     assert math.isnan(acc(late))
 
 
 @settings(deadline=None)
-@given(squares, st.data())
-def test_the_default_order_is_the_formula_of_the_paper(matrix, data):
+@given(squares)
+def test_the_default_order_is_the_formula_of_the_paper(matrix):
     T = len(matrix)
-    b = data.draw(arrays(np.float64, T, elements=unit))
     assert acc(matrix) == pytest.approx(sum(matrix[T - 1, i] for i in range(T)) / T)
     if T > 1:
         paper_bwt = sum(matrix[T - 1, i] - matrix[i, i] for i in range(T - 1)) / (T - 1)
         assert bwt(matrix) == pytest.approx(paper_bwt, abs=1e-12)
-        paper_fwt = sum(matrix[i - 1, i] - b[i] for i in range(1, T)) / (T - 1)
-        assert forward_transfer(matrix, b) == pytest.approx(paper_fwt, abs=1e-12)
     for i in range(T):
-        assert forgetting_curve(matrix)[i] == matrix[i, : i + 1].mean()
+        assert last_k(matrix, len(matrix))[i] == matrix[i, : i + 1].mean()
         assert last_k(matrix, 2)[i] == matrix[i, max(0, i - 1) : i + 1].mean()
 
 
@@ -126,7 +114,7 @@ def test_the_default_order_is_the_formula_of_the_paper(matrix, data):
 @given(squares)
 def test_bounds(matrix):
     assert 0 <= acc(matrix) <= 1
-    assert np.all((forgetting_curve(matrix) >= 0) & (forgetting_curve(matrix) <= 1))
+    assert np.all((last_k(matrix, len(matrix)) >= 0) & (last_k(matrix, len(matrix)) <= 1))
     assert len(matrix) == 1 or -1 <= bwt(matrix) <= 1
 
 
@@ -136,7 +124,7 @@ def test_a_constant_matrix_forgets_nothing(T, value):
     constant = np.full((T, T), value)
     assert bwt(constant) == 0
     assert acc(constant) == pytest.approx(value)
-    assert forgetting_curve(constant) == pytest.approx(np.full(T, value))
+    assert last_k(constant, T) == pytest.approx(np.full(T, value))
 
 
 @settings(deadline=None)
@@ -149,7 +137,7 @@ def test_the_order_of_the_columns_does_not_matter(matrix, random):
     moved[:, place] = matrix
     assert acc(moved) == pytest.approx(acc(matrix))
     assert bwt(moved, place) == pytest.approx(bwt(matrix), abs=1e-12, nan_ok=True)
-    assert forgetting_curve(moved, place) == pytest.approx(forgetting_curve(matrix))
+    assert last_k(moved, T, place) == pytest.approx(last_k(matrix, len(matrix)))
     assert last_k(moved, 2, place) == pytest.approx(last_k(matrix, 2))
 
 
@@ -164,12 +152,10 @@ def test_the_order_of_the_columns_does_not_matter(matrix, random):
         (lambda: acc([[math.inf]]), "holds inf"),
         (lambda: bwt(REVISED), "5 rows for 3 tasks: give order"),
         (lambda: bwt(A, [0, 1]), "order has 2 entries"),
-        (lambda: forgetting_curve(A, [0, 1, 3]), "order holds 3: give column numbers from 0 to 2"),
-        (lambda: forgetting_curve(A, [0, -1, 2]), "order holds -1"),
+        (lambda: last_k(A, 3, [0, 1, 3]), "order holds 3: give column numbers from 0 to 2"),
+        (lambda: last_k(A, 3, [0, -1, 2]), "order holds -1"),
         (lambda: last_k(A, 1, [0, 1, "two"]), "order holds 'two'"),
         (lambda: last_k(A, 0), "k is 0"),
-        (lambda: forward_transfer(A, [0.1, 0.1]), r"baseline has shape \(2,\)"),
-        (lambda: forward_transfer(A, [0.1, 0.1, 2.0]), "baseline holds 2.0"),
         (lambda: standard_error([]), r"shape \(0,\)"),
     ],
 )

@@ -4,8 +4,8 @@ A[i, j] is the accuracy on task j after the i-th training (0-based), in [0, 1], 
 unknown. NaN is never skipped: a mean over something unknown is unknown.
 
 `order` says which task (column) each row learned. Without it row i learned task i, as in the paper; a stream
-that repeats tasks needs it. A run that is still going on has fewer rows than columns: its BWT, forward
-transfer and curves are about the tasks seen so far, its ACC about all columns.
+that repeats tasks needs it. A run that is still going on has fewer rows than columns: its BWT and curves are
+about the tasks seen so far, its ACC about all columns.
 """
 
 import math
@@ -41,38 +41,15 @@ def bwt(A: ArrayLike, order: Order = None) -> float:
     -0.5
     """
     matrix, learned = _ordered(A, order)
-    earlier = {task: row for task, row in _first(learned).items() if task != learned[-1]}
-    return _mean([matrix[-1, task] - matrix[row, task] for task, row in earlier.items()])
-
-
-def forward_transfer(A: ArrayLike, baseline: ArrayLike, order: Order = None) -> float:
-    """FWT = 1/(T-1) Σ_{i=2..T} A[i-1, i] − b_i (Lopez-Paz and Ranzato, 2017).
-
-    `baseline` b, one entry a column, is the accuracy of an untrained model. A task counts with the row before
-    it was first learned, so the first task does not count; NaN when it is the only one.
-
-    >>> forward_transfer([[1.0, 0.5], [0.5, 1.0]], baseline=[0.25, 0.25])
-    0.25
-    """
-    matrix, learned = _ordered(A, order)
-    n = matrix.shape[1]
-    b = _numbers("baseline", baseline, (n,), f"give one accuracy for each of {n} tasks")
-    first = _first(learned).items()
-    return _mean([matrix[row - 1, task] - b[task] for task, row in first if row > 0])
-
-
-def forgetting_curve(A: ArrayLike, order: Order = None) -> Matrix:
-    """For each row i the mean of A[i, :i+1]: average accuracy on the distinct tasks seen so far.
-
-    >>> forgetting_curve([[1.0, 0.0], [0.5, 1.0]]).tolist()
-    [1.0, 0.75]
-    """
-    return last_k(A, _matrix(A).shape[1], order)
+    earlier = dict.fromkeys(task for task in learned if task != learned[-1])
+    changes = [matrix[-1, task] - matrix[learned.index(task), task] for task in earlier]
+    # numpy warns about the mean of nothing; here it is an answer: not defined.
+    return float(np.mean(changes)) if changes else math.nan
 
 
 def last_k(A: ArrayLike, k: int, order: Order = None) -> Matrix:
     """For each row i the mean over the last min(k, tasks seen) distinct tasks seen, a repeated one counted
-    where it was learned last; the paper's long sequences use k = 10.
+    where it was learned last; the paper's long sequences use k = 10, its forgetting curves all tasks.
 
     >>> last_k([[1.0, 0.0], [0.5, 1.0]], k=1).tolist()
     [1.0, 1.0]
@@ -91,7 +68,7 @@ def standard_error(values: ArrayLike) -> float:
     1.0
     """
     advice = "give a flat list of at least one number"
-    v = _numbers("list of values", values, (-1,), advice, unit=False)
+    v = _numbers("list of values", values, 1, advice, unit=False)
     return float(np.std(v, ddof=1) / math.sqrt(v.size)) if v.size > 1 else math.nan
 
 
@@ -103,7 +80,7 @@ def expected_calibration_error(p: ArrayLike, y: ArrayLike, bins: int = 15) -> fl
     >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
     0.25
     """
-    probabilities = _numbers("p", p, (-1, -1), "give rows × classes, at least 1 × 1")
+    probabilities = _numbers("p", p, 2, "give rows × classes, at least 1 × 1")
     n = len(probabilities)
     right = np.asarray(y)
     if right.shape != (n,):
@@ -139,20 +116,17 @@ def macro_accuracy(by_class: Mapping[str, Sequence[int]]) -> float:
 
 
 def _matrix(A: ArrayLike) -> Matrix:
-    return _numbers("accuracy matrix", A, (-1, -1), "give rows × tasks, at least 1 × 1")
+    return _numbers("accuracy matrix", A, 2, "give rows × tasks, at least 1 × 1")
 
 
-def _numbers(
-    name: str, values: ArrayLike, shape: tuple[int, ...], advice: str, *, unit: bool = True
-) -> Matrix:
-    """The values, in [0, 1] if `unit`, as an array of this shape, where −1 stands for any length but 0."""
+def _numbers(name: str, values: ArrayLike, ndim: int, advice: str, *, unit: bool = True) -> Matrix:
+    """The values, in [0, 1] if `unit`, as an array of so many axes that is not empty."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         advice = "give rows of equal length"
         raise UsageError(f"{name} is not a regular array of numbers: {advice}") from None
-    sizes = zip(shape, numbers.shape, strict=False)
-    if numbers.ndim != len(shape) or not numbers.size or any(n not in (-1, m) for n, m in sizes):
+    if numbers.ndim != ndim or not numbers.size:
         raise UsageError(f"{name} has shape {numbers.shape}: {advice}")
     wrong = numbers[(numbers < 0) | (numbers > 1)]
     if unit and wrong.size:
@@ -165,9 +139,8 @@ def _ordered(A: ArrayLike, order: Order) -> tuple[Matrix, list[int]]:
     matrix = _matrix(A)
     rows, columns = matrix.shape
     if order is None and rows > columns:
-        raise UsageError(
-            f"accuracy matrix has {rows} rows for {columns} tasks: give order, the column each row learned"
-        )
+        problem = f"accuracy matrix has {rows} rows for {columns} tasks"
+        raise UsageError(f"{problem}: give order, the column each row learned")
     order = range(rows) if order is None else order
     if len(order) != rows:
         raise UsageError(f"order has {len(order)} entries: give one column for each of {rows} rows")
@@ -175,13 +148,3 @@ def _ordered(A: ArrayLike, order: Order) -> tuple[Matrix, list[int]]:
         if not isinstance(task, int | np.integer) or not 0 <= task < columns:
             raise UsageError(f"order holds {task!r}: give column numbers from 0 to {columns - 1}")
     return matrix, [int(task) for task in order]
-
-
-def _first(learned: Sequence[int]) -> dict[int, int]:
-    """For each task seen the row at which it was first learned."""
-    return {task: learned.index(task) for task in dict.fromkeys(learned)}
-
-
-def _mean(values: Sequence[float]) -> float:
-    # numpy warns about the mean of nothing; here it is an answer: not defined.
-    return float(np.mean(values)) if values else math.nan

@@ -32,8 +32,8 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dgdmn.config import key_of
 from dgdmn.config.registry import algorithm_info
+from dgdmn.config.resolve import key_of
 from dgdmn.core import files
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import json_bytes, os_errors, read_json
@@ -420,13 +420,11 @@ def _check_row(row: _Row, tasks: tuple[str, ...], last: float = math.inf) -> Non
     if not 1 <= row.step <= last:
         raise UsageError(f"step is {row.step}; it must be 1 to {last}")
     if row.after not in tasks:
-        raise UsageError(
-            f"after is {row.after!r}; it must be a task of this run: {join_names(tasks)}"
-        )
+        allowed = f"a task of this run: {join_names(tasks)}"
+        raise UsageError(f"after is {row.after!r}; it must be {allowed}")
     if len(row.values) != len(tasks):
-        raise UsageError(
-            f"row has {len(row.values)} values; give one for each of {len(tasks)} tasks"
-        )
+        advice = f"give one for each of {len(tasks)} tasks"
+        raise UsageError(f"row has {len(row.values)} values; {advice}")
     for value in row.values:
         if value < 0 or value > 1:
             raise UsageError(f"row holds {value}; accuracies are in [0, 1], NaN if unknown")

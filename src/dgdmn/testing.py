@@ -25,7 +25,7 @@ from torch import Tensor
 
 from dgdmn.algorithms.dgdmn import DGDMN
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.persistence import load
+from dgdmn.algorithms.persistence import OWN_PARTS, load
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context, EpochDone, Event, ignore
 from dgdmn.core.rng import SeedStream
@@ -93,7 +93,7 @@ def check_algorithm(
     with tempfile.TemporaryDirectory() as home:
         two.save(Path(home) / "memory")
         given = two.get_params(deep=False).items()  # `load` needs a user's own parts again
-        own = {key: part for key, part in given if key in _OWN_PARTS and part is not None}
+        own = {key: part for key, part in given if key in OWN_PARTS and part is not None}
         again = load(Path(home) / "memory", algorithm=type(two), **own)
     _same(before, again.predict_proba(X), "save and load change predictions")
     two.partial_fit(*tasks[2], task="2")
@@ -276,7 +276,6 @@ def _contents(obj: object) -> Iterator[bytes]:
             yield values.T.tobytes()
 
 
-_OWN_PARTS = ("memory", "generator", "learner", "features")
 _NOT_WALKED = (types.ModuleType, str, int, float, complex, bytes, type(None))
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "sklearn", "scipy"}
 

@@ -18,13 +18,13 @@ from dgdmn.config import (
     Config,
     default_threads,
     field_docs,
-    key_of,
     override,
     resolve,
     sources_of,
     to_dict,
 )
 from dgdmn.config.registry import CLOSED_FORM_OPTIONS, MIXTURE_OPTIONS, STREAMS
+from dgdmn.config.resolve import key_of
 from dgdmn.core.errors import UsageError
 
 PAPER_STREAMS = ("digits", "permnist", "tdigits", "shapes", "hindi")

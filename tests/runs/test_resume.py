@@ -152,13 +152,13 @@ def kept_rows(place, rows):
 
 @pytest.mark.parametrize("name", EACH)
 def test_checkpoints_hold_no_row_unless_the_algorithm_does(name, tmp_path, monkeypatch):
-    given, learn = [], ContinualClassifier._partial_fit
+    given, learn = [], ContinualClassifier._learn
 
     def noting(self, X, *arguments, **named):
         given.extend([X] * (X.ndim == 3))  # the plan is made with others
         return learn(self, X, *arguments, **named)
 
-    monkeypatch.setattr(ContinualClassifier, "_partial_fit", noting)
+    monkeypatch.setattr(ContinualClassifier, "_learn", noting)
     places, found = tmp_path / spec(name).name / "checkpoints", []
     for epochs in [5, 16, 9]:
         with pytest.raises(Interrupted):

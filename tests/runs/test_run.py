@@ -164,13 +164,13 @@ def loads(monkeypatch):
 
 def given_rows(monkeypatch):
     """The images that models learn from now on; the plan learns flat rows."""
-    given, learn = [], ContinualClassifier._partial_fit
+    given, learn = [], ContinualClassifier._learn
 
     def note(self, X, y, *arguments, **named):
         given.extend([(X, y)] * (X.ndim == 3))
         return learn(self, X, y, *arguments, **named)
 
-    monkeypatch.setattr(ContinualClassifier, "_partial_fit", note)
+    monkeypatch.setattr(ContinualClassifier, "_learn", note)
     return given
 
 
@@ -510,13 +510,13 @@ def test_an_argument_that_the_class_does_not_have_is_one_sentence(tmp_path):
 
 def test_an_argument_of_the_class_reaches_the_estimator_and_survives_a_stop(tmp_path, monkeypatch):
     used, looks = [], itertools.count()
-    learn = ContinualClassifier._partial_fit
+    learn = ContinualClassifier._learn
 
     def note(self, X, *arguments):
         used.extend([self.generator] * (X.ndim == 3))  # the plan learns flat rows
         return learn(self, X, *arguments)
 
-    monkeypatch.setattr(ContinualClassifier, "_partial_fit", note)
+    monkeypatch.setattr(ContinualClassifier, "_learn", note)
     one = replace(spec(algorithm="dgr"), arguments={"generator": "vae"})
     with pytest.raises(Interrupted):
         execute(one, tmp_path, stop=lambda: next(looks) > 12)

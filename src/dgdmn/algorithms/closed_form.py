@@ -18,18 +18,9 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.features import FrontEnd, Own
-from dgdmn.memory.gaussian import (
-    Doubles,
-    Moments,
-    fill_from_rows,
-    fill_missing,
-    pack,
-    shrink,
-    softmax,
-    solve,
-    unpack,
-)
-from dgdmn.storage import State, bytes_in, to_numpy
+from dgdmn.memory import gaussian
+from dgdmn.memory.gaussian import Doubles, Moments
+from dgdmn.storage import State, to_numpy
 
 HELD_OUT = 8
 """One row in this many is tested before it is learned."""
@@ -81,10 +72,6 @@ class ClosedFormClassifier(ContinualClassifier):
         chosen = {"shrinkage": memory.setting} if isinstance(memory, SumsMemory) else {}
         return replace(super().info(), chosen=chosen)
 
-    def memory_bytes(self) -> int:
-        """Bytes of all it keeps between two calls, the front end's scale included."""
-        return super().memory_bytes() + bytes_in(self.fitted_.inputs.state())
-
 
 def fill_columns(X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
     """Rows with missing values replaced by their means given the other values of the row.
@@ -92,10 +79,10 @@ def fill_columns(X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
     The moments are those of what a memory has learned, or of these rows if they are the first.
     """
     if fitted is None:
-        return fill_from_rows(X)
+        return gaussian.fill_from_rows(X)
     assert isinstance(fitted.inputs, FrontEnd)
     mean, covariance, n = fitted.memory.column_moments(X.shape[1])  # type: ignore[attr-defined]
-    return fill_missing(X, *fitted.inputs.to_columns(mean, covariance), n)
+    return gaussian.fill_missing(X, *fitted.inputs.to_columns(mean, covariance), n)
 
 
 @contextmanager
@@ -171,7 +158,7 @@ class SumsMemory:
         """Class probabilities; classes without rows have none."""
         if self._head is None:
             self._head = self.sums.head(self.setting)
-        return softmax(_scores(np.asarray(x, np.float64), self._head))
+        return gaussian.softmax(_scores(np.asarray(x, np.float64), self._head))
 
     def column_moments(self, d: int) -> tuple[Doubles, Doubles, float]:
         """Mean and covariance of the first d features of all rows, and their number."""
@@ -211,7 +198,7 @@ class GaussianSums:
         if covariance.ndim == 1:
             weights = (means / np.where(total > 0, total, 1.0)).T
         else:
-            weights = solve(shrink(covariance, setting, total), means.T)
+            weights = gaussian.solve(gaussian.shrink(covariance, setting, total), means.T)
         bias = -0.5 * np.einsum("kd,dk->k", means, weights)
         return weights, np.where(self.moments.counts > 0, bias, -np.inf)
 
@@ -220,7 +207,7 @@ class GaussianSums:
 
     def state(self) -> State:
         one = self.moments
-        scatter = one.scatter if one.scatter.ndim == 1 else pack(one.scatter)
+        scatter = one.scatter if one.scatter.ndim == 1 else gaussian.pack(one.scatter)
         return {"counts": one.counts, "means": one.means, "scatter": scatter}
 
     def load(self, state: State) -> Self:
@@ -228,7 +215,7 @@ class GaussianSums:
         diagonal = self.moments.scatter.ndim == 1
         counts, means = load_array(state, "counts", (k,)), load_array(state, "means", (k, d))
         scatter = load_array(state, "scatter", (d if diagonal else d * (d + 1) // 2,))
-        scatter = scatter if diagonal else unpack(scatter, d)
+        scatter = scatter if diagonal else gaussian.unpack(scatter, d)
         if (counts < 0).any() or ((scatter if diagonal else np.diag(scatter)) < 0).any():
             raise ValueError("a count or a variance is negative")
         return type(self)(Moments(counts, means, scatter))

@@ -1,11 +1,9 @@
 """DGDMN, the deep generative dual memory network, with and without task names; and DGR, its long-term half."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,14 +14,10 @@ from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.dual import DualMemory, rename_in, split_by_newest_task
 from dgdmn.memory.protocols import GenerativeMemory, JointlyScored
 from dgdmn.memory.task_log import TaskInfo, new_task_name
-from dgdmn.storage import State, bytes_in
-
-if TYPE_CHECKING:
-    from dgdmn.networks.factory import NetworkFactory
+from dgdmn.storage import State
 
 LONG_TERM = "long-term memory"
 
@@ -58,9 +52,7 @@ class DualClassifier(GenerativeClassifier):
     sttm_learner_layers: tuple[int, ...] | None = None
     sttm_learner_convolutions: tuple[int, ...] | None = None
 
-    def _new_memory(
-        self, factory: NetworkFactory | MixtureSpec, n_classes: int, rng: SeedStream
-    ) -> Memory:
+    def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
         return DualMemory(self._memory_factory(factory), factory.config, n_classes, rng)
 
     def _long_term(self, fitted: FittedState) -> GenerativeMemory:
@@ -75,7 +67,7 @@ class DualClassifier(GenerativeClassifier):
         """Bytes of the long-term memory and n_stm task memories, as they are before a sleep."""
         check_is_fitted(self)
         with self._empty_weights():
-            return _dual(self.fitted_).nbytes() + _bytes_of_features(self.fitted_)
+            return _dual(self.fitted_).nbytes() + self.fitted_.feature_bytes()
 
     def recognize(self, X: ArrayLike) -> Recognition:
         """Which memory predicts each sample when no task is given, and whether the sample is known."""
@@ -84,30 +76,24 @@ class DualClassifier(GenerativeClassifier):
         with self._limits():
             found = memory.recognize(self._to_inputs(X))
         names = (*awake, LONG_TERM)[: len(memory.memories())] if awake else (LONG_TERM,)
-        return Recognition(
-            names,
-            found.losses.astype(np.float64),
-            np.array(names)[found.chosen],
-            found.known,
-        )
+        answered_by = np.array(names)[found.chosen]
+        return Recognition(names, found.losses.astype(np.float64), answered_by, found.known)
 
     def info(self) -> EstimatorInfo:
         """A summary: algorithm, tasks, options, bytes."""
-        about = super().info()
-        awake = _dual(self.fitted_).stm.awake
+        about, stm = super().info(), _dual(self.fitted_).stm
         return replace(
             about,
             short_term=True,
-            awake=_dual(self.fitted_).stm.tasks(),
-            awake_rows={held.task: getattr(held.memory, "n_seen", 0) for held in awake},
+            awake=stm.tasks(),
+            awake_rows={held.task: getattr(held.memory, "n_seen", 0) for held in stm.awake},
             awake_codes={
-                held.task: len(getattr(held.memory, "codes", None) or ()) for held in awake
+                held.task: len(getattr(held.memory, "codes", None) or ()) for held in stm.awake
             },
         )
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class DGDMN(DualClassifier):
     """A short-term memory learns each task; sleep consolidates n_stm of them into the long-term memory.
 
@@ -137,33 +123,6 @@ class DGDMNRecog(DualClassifier):
 
     recog_trainings: int | None = None
 
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        task: str | None = None,
-    ) -> Self:
-        """Learn one more task, or revise the one it is recognized as; `task` is ignored."""
-        return super().partial_fit(X, y, classes, sample_weight)
-
-    def predict_proba(self, X: ArrayLike, task: str | None = None) -> NDArray[np.float64]:
-        """Probability of each of `classes_`, by the memory that recognizes X; `task` is ignored."""
-        return super().predict_proba(X)
-
-    def _new_memory(
-        self, factory: NetworkFactory | MixtureSpec, n_classes: int, rng: SeedStream
-    ) -> Memory:
-        make_memory = self._memory_factory(factory, until_known=True)
-        return DualMemory(make_memory, factory.config, n_classes, rng)
-
-
-def _bytes_of_features(fitted: FittedState) -> int:
-    """Bytes that a front end keeps: the frozen scale of a table, and a fingerprint."""
-    return bytes_in(fitted.inputs.state().get("features", {}))
-
 
 def _dual(fitted: FittedState) -> DualMemory:
     assert isinstance(fitted.memory, DualMemory)
@@ -171,22 +130,15 @@ def _dual(fitted: FittedState) -> DualMemory:
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class DGR(GenerativeClassifier):
     """ "We train only the LTM from DGDMN to separate the effects of replay and dual memory" (section 4)."""
 
-    def _new_memory(
-        self, factory: NetworkFactory | MixtureSpec, n_classes: int, rng: SeedStream
-    ) -> Memory:
+    def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
         return _LongTermOnly(self._memory_factory(factory)("ltm", n_classes, rng))
 
     def _long_term(self, fitted: FittedState) -> GenerativeMemory:
         assert isinstance(fitted.memory, _LongTermOnly)
         return fitted.memory.ltm
-
-    def memory_bytes(self) -> int:
-        """Bytes of the long-term memory, its front end's scale included."""
-        return super().memory_bytes() + _bytes_of_features(self.fitted_)
 
     def awake_tasks(self) -> tuple[str, ...]:
         """None: every task is consolidated as it comes."""

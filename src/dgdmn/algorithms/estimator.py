@@ -19,12 +19,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dgdmn.algorithms.fitted import (
+    Array,
     EstimatorInfo,
     FittedState,
     Inputs,
     Memory,
+    Weights,
     check_labels,
     check_new_names,
+    check_same_kind,
+    to_plain,
 )
 from dgdmn.algorithms.persistence import algorithm_name, save
 from dgdmn.config import DEFAULT_PRESET, Config, override, resolve
@@ -35,6 +39,7 @@ from dgdmn.core.events import Callback, Context, ignore
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.table import Columns, Table, is_frame
 from dgdmn.core.text import count_noun, join_names
+from dgdmn.features import FrontEnd
 from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
 from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
@@ -43,7 +48,7 @@ from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
 class Prepared(NamedTuple):
     """Inputs that `prepare` has translated already; every method that takes X takes them too."""
 
-    inputs: NDArray[Any]
+    inputs: Array
 
 
 LEFT_OUT = ".*: dates in .* are left out"
@@ -76,11 +81,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     fills_missing: ClassVar[bool] = False
     """Whether rows of a table may have NaN."""
+    uses_task_names: ClassVar[bool] = True
+    """Whether names of tasks are used, as far as the memory keeps tasks apart; else they are ignored."""
 
     @abstractmethod
-    def _new_inputs(
-        self, X: NDArray[Any], config: Config, weight: NDArray[np.float64] | None = None
-    ) -> Inputs:
+    def _new_inputs(self, X: Array, config: Config, weight: Weights = None) -> Inputs:
         """What translates inputs like X for the memory."""
 
     @abstractmethod
@@ -105,18 +110,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, learn X as one task, and sleep."""
-        return self._fit(X, y, None)
-
-    def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        with self._limits(), _transaction(self):
-            X, y = self._validate(X, y, reset=True)
-            X, y, weight = drop_weightless(X, y, sample_weight)
-            X = self._fill_missing(X, None)
-            fitted = self._begin(X, y, None, weight)
-            ctx = self._context(fitted)
-            fitted.memory.learn("task 1", self._to_batch(fitted, X, y, weight), ctx)
-            fitted.memory.sleep(ctx)
-            return self._commit(fitted)
+        return self._learn(X, y, None, None, "task 1", restart=True)
 
     def partial_fit(
         self,
@@ -126,36 +120,26 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         *,
         task: str | None = None,
     ) -> Self:
-        """Learn one more task.
+        """Learn one more task. `DGDMN.partial_fit` describes the parameters."""
+        return self._learn(X, y, classes, None, self._task_name(task))
 
-        Parameters
-        ----------
-        X : array of shape (n, d), (n, h, w) or (n, h, w, channels)
-        y : array of shape (n,)
-        classes : all labels that may ever come, given in the first call; by default any call may bring new ones
-        task : the task's name; without one, DGDMN recognizes a task it knows and takes any other as new
-        """
-        return self._partial_fit(X, y, classes, None, task)
-
-    def _partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        task: str | None,
+    def _learn(
+        self, X: Any, y: Any, classes: Any, weights: Any, task: str | None, restart: bool = False
     ) -> Self:
-        first, task = not self.__sklearn_is_fitted__(), task_name(task)
+        """Learn one task; `restart` forgets everything before it and sleeps after it."""
+        first = restart or not self.__sklearn_is_fitted__()
         with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=first)
-            X, y, weight = drop_weightless(X, y, sample_weight)
+            X, y, weight = drop_weightless(X, y, weights)
             X = self._fill_missing(X, None if first else self.fitted_)
             fitted = self._begin(X, y, classes, weight) if first else self.fitted_.snapshot()
             if not first and classes is not None:
                 _check_same_classes(fitted, classes)
             self._add_classes(fitted, y)
-            new = self._to_batch(fitted, X, y, weight)
-            fitted.memory.learn(task, new, self._context(fitted))
+            ctx = self._context(fitted)
+            fitted.memory.learn(task, self._to_batch(fitted, X, y, weight), ctx)
+            if restart:
+                fitted.memory.sleep(ctx)
             return self._commit(fitted)
 
     def check_rows(self, X: ArrayLike, y: ArrayLike) -> None:
@@ -169,16 +153,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             fitted = trial._begin(X, y, None) if first else trial.fitted_.snapshot()
             trial._add_classes(fitted, y)
 
-    def predict(self, X: ArrayLike, task: str | None = None) -> NDArray[Any]:
+    def predict(self, X: ArrayLike, task: str | None = None) -> Array:
         """The label of each sample. The task only chooses which memory answers; it masks no class."""
         return self._most_likely(self.predict_proba(X, task))
 
     def predict_proba(self, X: ArrayLike, task: str | None = None) -> NDArray[np.float64]:
         """Probability of each of `classes_`, shape (n, number of classes)."""
-        name = task_name(task)
+        name = self._task_name(task)
         return self._predict_with(X, lambda memory, x: memory.predict_proba(x, name))
 
-    def predict_unclipped(self, X: ArrayLike) -> NDArray[Any]:
+    def predict_unclipped(self, X: ArrayLike) -> Array:
         """Labels of inputs that are already in [0, 1], apart from noise: nothing is scaled or clipped."""
         check_is_fitted(self)
         with self._limits():
@@ -193,10 +177,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             return Prepared(self._to_inputs(X))
 
     def rename(
-        self,
-        *,
-        labels: Mapping[Any, Any] | None = None,
-        tasks: Mapping[str, str] | None = None,
+        self, *, labels: Mapping[Any, Any] | None = None, tasks: Mapping[str, str] | None = None
     ) -> Self:
         """Give labels or tasks new names, {old: new}; a name that is in use is refused."""
         check_is_fitted(self)
@@ -222,9 +203,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         save(self, Path(path))
 
     def memory_bytes(self) -> int:
-        """Bytes of all it keeps between two calls: weights and, in some algorithms, training rows."""
+        """Bytes of all it keeps between two calls: weights or sums, a front end's scale, training rows."""
         check_is_fitted(self)
-        return bytes_in(self.fitted_.memory.state())
+        return bytes_in(self.fitted_.memory.state()) + self.fitted_.feature_bytes()
 
     def exemplar_bytes(self) -> int:
         """Bytes of the training rows among them."""
@@ -238,9 +219,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return EstimatorInfo(
             algorithm=about.name,
             title=about.title,
-            generative=False,
-            short_term=False,
-            by_task_name=False,
             config=self.fitted_.config,
             shape=self.fitted_.shape,
             labels=tuple(self.fitted_.labels),
@@ -265,34 +243,36 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         with self._limits():
             return fitted.class_probabilities(ask(fitted.memory, self._to_inputs(X)))
 
-    def _to_inputs(self, X: ArrayLike) -> NDArray[Any]:
+    def _to_inputs(self, X: ArrayLike) -> Array:
         """Validated inputs as the memory sees them, one flat row per sample."""
         if isinstance(X, Prepared):
             return X.inputs
         X = self._validate(X, None, reset=False)[0]
         return self._translate(self.fitted_, self._fill_missing(X, self.fitted_))
 
-    def _most_likely(self, probabilities: NDArray[np.float64]) -> NDArray[Any]:
-        labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+    def _most_likely(self, probabilities: NDArray[np.float64]) -> Array:
+        labels: Array = self.classes_[probabilities.argmax(axis=1)]
         return labels
+
+    def _task_name(self, task: Any) -> str | None:
+        """The name of one task; a column of names is refused, because one call learns one task."""
+        if task is None or not self.uses_task_names:
+            return None
+        if isinstance(task, list) or getattr(task, "ndim", 0) > 0:
+            advice = "call partial_fit once for each task"
+            raise UsageError(f"task has a name for each row; it must be one name: {advice}")
+        return str(task)
 
     def _context(self, fitted: FittedState) -> Context:
         return Context(fitted.rng, self.callback or ignore)
 
-    def _begin(
-        self,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        classes: ArrayLike | None,
-        weight: NDArray[np.float64] | None = None,
-    ) -> FittedState:
+    def _begin(self, X: Array, y: Array, classes: Any, weight: Weights = None) -> FittedState:
         """The state of an untrained model for inputs of this shape."""
         labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
         if not labels:
             raise UsageError("classes is empty; give every label that may come, or leave it out")
-        check_labels(labels)
         config, shape = self._config(), X.shape[1:]
-        check_width(config, labels)
+        check_labels(labels, config.n_classes)
         rng, outputs = seed_stream(self.random_state), max(config.n_classes, len(labels))
         inputs, closed = self._new_inputs(X, config, weight), classes is not None
         memory = self._new_memory(self._factory(config, inputs, shape), outputs, rng)
@@ -310,45 +290,34 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         own = vars(Config()).keys() & self.get_params(deep=False).keys()
         return {name: None if callable(value := getattr(self, name)) else value for name in own}
 
-    def _add_classes(self, fitted: FittedState, y: NDArray[Any]) -> None:
+    def _add_classes(self, fitted: FittedState, y: Array) -> None:
         """Register new labels, and grow the output layer where its width is not fixed."""
         known = set(fitted.labels)
         new = [label for label in np.unique(y).tolist() if label not in known]
         if not new:
             return
-        label, old = new[0], fitted.labels[0]
+        label = f"label {new[0]!r}"
         if fitted.closed:
-            raise UsageError(
-                f"label {label!r} is not in classes; name every label, or leave it out"
-            )
-        if isinstance(label, str) != isinstance(old, str):
-            raise UsageError(
-                f"label {label!r} is of another kind than {old!r}; use text or numbers"
-            )
+            raise UsageError(f"{label} is not in classes; name every label, or leave it out")
+        check_same_kind(label, new[0], fitted.labels[0])
         fitted.labels += new
-        check_labels(fitted.labels)
-        check_width(fitted.config, fitted.labels)
+        check_labels(fitted.labels, fitted.config.n_classes)
         if len(fitted.labels) > fitted.outputs:
             fitted.outputs = len(fitted.labels)
             fitted.memory.grow(fitted.outputs)
 
-    def _to_batch(
-        self,
-        fitted: FittedState,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        weight: NDArray[np.float64] | None = None,
-    ) -> Batch:
+    def _to_batch(self, fitted: FittedState, X: Array, y: Array, weight: Weights) -> Batch:
+        if weight is not None and not isinstance(fitted.inputs, FrontEnd):
+            who = "the mixture memory (preset 'best')"
+            raise UsageError(f"sample_weight is for {who}, not networks")
         unit = {label: index for index, label in enumerate(fitted.labels)}
         indices = np.array([unit[label] for label in y.tolist()], dtype=np.int64)
         return Batch(self._translate(fitted, X), indices, fitted.inputs.raw(X), weight)
 
-    def _translate(self, fitted: FittedState, X: NDArray[Any]) -> NDArray[Any]:
+    def _translate(self, fitted: FittedState, X: Array) -> Array:
         if X.shape[1:] != fitted.shape:
-            given, name = X.shape[1:], type(self).__name__
-            raise ValueError(
-                f"X has samples of shape {given}, but {name} is expecting {fitted.shape}"
-            )
+            expected = f"{type(self).__name__} is expecting {fitted.shape}"
+            raise ValueError(f"X has samples of shape {X.shape[1:]}, but {expected}")
         if not fitted.warned and fitted.inputs.clips(X):
             fitted.warned = True
             source = "value_range" if fitted.inputs.given else "the range of the first task"
@@ -358,7 +327,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             )
         return fitted.inputs.apply(X)
 
-    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
         checks: dict[str, Any] = {"reset": reset, "allow_nd": True, "ensure_all_finite": False}
         if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
             raise UsageError(f"X has dtype {X.dtype}; dates and times must be made numbers first")
@@ -380,10 +349,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if X.ndim > 4:
             raise UsageError(f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, c)")
         if X.dtype.kind == "f" and (odd := np.isinf(X)).any():
-            row = int(odd.reshape(len(X), -1).any(axis=1).argmax())
-            raise UsageError(
-                f"X contains infinity (first in row {row}); every value must be finite"
-            )
+            place = f"first in row {_first_row(odd)}"
+            raise UsageError(f"X contains infinity ({place}); every value must be finite")
         return X, y
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
@@ -430,23 +397,21 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         own = callable(getattr(self, "features", None))
         return self.fills_missing and not own and getattr(self, "image_shape", None) is None
 
-    def _fill_missing(self, X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
+    def _fill_missing(self, X: Array, fitted: FittedState | None) -> Array:
         """X without NaN as far as the memory needs it; `fitted` is None in the first call."""
         if X.dtype.kind != "f" or not (missing := np.isnan(X)).any():
             return X
-        row = int(missing.reshape(len(X), -1).any(axis=1).argmax())
-        place = f"X contains NaN (first in row {row})"
+        place = f"X contains NaN (first in row {_first_row(missing)})"
         if X.ndim > 2:
             raise UsageError(f"{place}; images must have all values")
         if not self._can_fill():
-            raise UsageError(
-                f"{place}; fill missing values first, or use DGDMN with its own features"
-            )
+            advice = "fill missing values first, or use DGDMN with its own features"
+            raise UsageError(f"{place}; {advice}")
         if X.shape[1] > MAX_COLUMNS:
             raise UsageError(f"{place}; values are filled in at most {MAX_COLUMNS:,} columns")
         return self._fill(X, fitted)
 
-    def _fill(self, X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
+    def _fill(self, X: Array, fitted: FittedState | None) -> Array:
         """Rows of a table that may have NaN, as `_new_inputs` and `Inputs.apply` take them."""
         return X
 
@@ -459,9 +424,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 class WeightedClassifier(ContinualClassifier):
     """A classifier of sums: a row of weight 2 counts as the row twice, a row of weight 0 is not there."""
 
+    fills_missing: ClassVar[bool] = True
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything, learn X as one task, and sleep."""
-        return self._fit(X, y, sample_weight)
+        return self._learn(X, y, None, sample_weight, "task 1", restart=True)
 
     def partial_fit(
         self,
@@ -482,12 +449,10 @@ class WeightedClassifier(ContinualClassifier):
         sample_weight : how often each row counts, shape (n,); by default once
         task : the task's name; without one, DGDMN recognizes a task it knows and takes any other as new
         """
-        return self._partial_fit(X, y, classes, sample_weight, task)
+        return self._learn(X, y, classes, sample_weight, self._task_name(task))
 
 
-def drop_weightless(
-    X: NDArray[Any], y: NDArray[Any], sample_weight: ArrayLike | None
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]:
+def drop_weightless(X: Array, y: Array, sample_weight: Any) -> tuple[Array, Array, Weights]:
     """The rows with a weight, and their weights; None if every row counts once."""
     if sample_weight is None:
         return X, y, None
@@ -501,6 +466,10 @@ def drop_weightless(
         raise UsageError("every sample_weight is 0; at least one row must count")
     weight = weight[counts]
     return X[counts], y[counts], None if (weight == 1).all() else weight
+
+
+def _first_row(marked: NDArray[np.bool_]) -> int:
+    return int(marked.reshape(len(marked), -1).any(axis=1).argmax())
 
 
 def seed_stream(random_state: Any) -> SeedStream:
@@ -526,29 +495,12 @@ def _warn_about_names(table: Table, columns: Columns) -> None:
             )
 
 
-def task_name(task: Any) -> str | None:
-    """The name of one task; a column of names is refused, because one call learns one task.
-
-    >>> task_name(2024), task_name(None)
-    ('2024', None)
-    """
-    if isinstance(task, list) or getattr(task, "ndim", 0) > 0:
-        raise UsageError(
-            "task has a name for each row; it must be one name: call partial_fit once for each task"
-        )
-    return None if task is None else str(task)
-
-
 def _check_raw_labels(y: Any) -> None:
     """Check labels before they become an array: it would merge "a" with 1 or 2**53 with 2**53 + 1."""
     if missing := [row for row, label in enumerate(y) if _is_missing(label)]:
         count = count_noun(len(missing), "missing label")
         raise UsageError(f"y has {count} (first in row {missing[0]}); fill or remove such rows")
-    labels = {
-        label.item() if isinstance(label, np.generic) else label
-        for label in y
-        if np.isscalar(label)
-    }
+    labels = {to_plain(label) for label in y if np.isscalar(label)}
     if len({isinstance(label, str) for label in labels}) > 1:
         raise UsageError("y mixes kinds of labels; use only text or only numbers")
     check_labels(sorted(labels))
@@ -560,7 +512,7 @@ def _is_missing(label: Any) -> bool:
     return label is None or nan or type(label).__name__ in ("NAType", "NaTType")
 
 
-def _check_labels(y: NDArray[Any]) -> None:
+def _check_labels(y: Array) -> None:
     try:
         kinds = {type(label) for label in np.unique(y).tolist()}
     except TypeError as error:
@@ -574,14 +526,6 @@ def _check_same_classes(fitted: FittedState, classes: ArrayLike) -> None:
     unknown = sorted({*np.unique(np.asarray(classes)).tolist()} - {*fitted.labels})
     if fitted.closed and unknown:
         raise UsageError(f"classes has a new label, {unknown[0]!r}; classes cannot change")
-
-
-def check_width(config: Config, labels: list[Any]) -> None:
-    n = config.n_classes
-    if n and len(labels) > n:
-        raise UsageError(
-            f"{labels[n]!r} is class {n + 1}, but n_classes is {n}; raise it, or set 0"
-        )
 
 
 _guard = threading.Lock()

@@ -58,15 +58,15 @@ def exemplar_capacity(factory: NetworkFactory, n_classes: int) -> int:
     DGDMN's memory is counted with our own networks and with outputs for the classes known when learning
     begins.
     """
-    rows = factory.config.exemplars
-    if not rows:
-        if factory.config.generator == "mixture":
-            return factory.config.memory_budget // (math.prod(factory.shape) + LABEL_BYTES)
-        ours = replace(factory, own_generator=None, own_learner=None)
-        with meta_weights():
-            make_memory = partial(DeepGenerativeMemory, ours)
-            memory = DualMemory(make_memory, ours.config, n_classes, SeedStream(0))
-            rows = memory.nbytes() // (math.prod(factory.shape) + LABEL_BYTES)
+    config, row_bytes = factory.config, math.prod(factory.shape) + LABEL_BYTES
+    if config.exemplars:
+        return config.exemplars
+    if config.generator == "mixture":
+        return config.memory_budget // row_bytes
+    ours = replace(factory, own_generator=None, own_learner=None)
+    with meta_weights():
+        memory = DualMemory(partial(DeepGenerativeMemory, ours), config, n_classes, SeedStream(0))
+        rows = memory.nbytes() // row_bytes
     if not rows:
         raise UsageError("exemplars is 0 and DGDMN's memory is smaller than one row; set exemplars")
     return rows
@@ -82,9 +82,8 @@ class ExemplarNetwork(CustomizedNetwork):
     def check_capacity(self, n: int, what: str) -> None:
         """Refuse more classes or tasks than rows."""
         if n > self.capacity:
-            raise UsageError(
-                f"exemplars is {self.capacity}, too few for one row of each of {n} {what}; raise it"
-            )
+            problem = f"too few for one row of each of {n} {what}"
+            raise UsageError(f"exemplars is {self.capacity}, {problem}; raise it")
 
     def state(self) -> State:
         return {**super().state(), "capacity": self.capacity}

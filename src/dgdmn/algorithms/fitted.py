@@ -18,11 +18,15 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import join_names
 from dgdmn.memory.task_log import TaskInfo
-from dgdmn.storage import State
+from dgdmn.storage import State, bytes_in
+
+Array = NDArray[Any]
+Weights = NDArray[np.float64] | None
+"""How often each row counts; None: once."""
 
 
-def check_labels(labels: Sequence[Any]) -> None:
-    """Refuse labels that are neither text nor finite numbers, or that an array cannot keep apart."""
+def check_labels(labels: Sequence[Any], n: int = 0) -> None:
+    """Refuse labels that are neither text nor finite numbers, that an array merges, or more than n, if given."""
     for label in labels:
         text = isinstance(label, str) and label.encode(errors="replace").decode() == label
         number = isinstance(label, int) or (isinstance(label, float) and math.isfinite(label))
@@ -30,9 +34,17 @@ def check_labels(labels: Sequence[Any]) -> None:
             raise UsageError(f"label {label!r} cannot be saved; use text or finite numbers")
     array = np.asarray(labels)
     if array.tolist() != list(labels) or len(np.unique(array)) < len(labels):
-        raise UsageError(
-            f"labels {join_names(map(repr, labels), 3)} are not distinct in an array; use text"
-        )
+        names = join_names(map(repr, labels), 3)
+        raise UsageError(f"labels {names} are not distinct in an array; use text")
+    if n and len(labels) > n:
+        too_many = f"{labels[n]!r} is class {n + 1}, but n_classes is {n}"
+        raise UsageError(f"{too_many}; raise it, or set 0")
+
+
+def check_same_kind(what: str, label: Any, other: Any) -> None:
+    """Refuse text among numbers and numbers among text."""
+    if isinstance(label, str) != isinstance(other, str):
+        raise UsageError(f"{what} is of another kind than {other!r}; use text or numbers")
 
 
 def check_new_names(what: str, known: Iterable[Any], names: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -40,15 +52,12 @@ def check_new_names(what: str, known: Iterable[Any], names: Mapping[Any, Any]) -
     known, kind = list(known), "text" if what == "task" else "text or a number"
     for old, new in names.items():
         if old not in known:
-            shown = join_names(map(repr, known))
-            raise UsageError(
-                f"no {what} {old!r}{suggestion(str(old), map(str, known))}; there are {shown}"
-            )
+            hint, shown = suggestion(str(old), map(str, known)), join_names(map(repr, known))
+            raise UsageError(f"no {what} {old!r}{hint}; there are {shown}")
         is_name = isinstance(new, str) or (what == "label" and isinstance(new, int | float))
         if not is_name or new == "":
-            raise UsageError(
-                f"{what} {old!r} cannot be renamed to {new!r}; the name must be {kind}"
-            )
+            problem = f"{what} {old!r} cannot be renamed to {new!r}"
+            raise UsageError(f"{problem}; the name must be {kind}")
     after = [names.get(one, one) for one in known]
     for new in names.values():
         if after.count(new) > 1:
@@ -73,19 +82,19 @@ class Inputs(Protocol):
     def given(self) -> bool:
         """Whether the user gave a range of values."""
 
-    def apply(self, X: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, X: Array) -> Array:
         """Inputs as the memory sees them, one flat row per sample."""
 
-    def apply_unclipped(self, X: NDArray[Any]) -> NDArray[Any]:
+    def apply_unclipped(self, X: Array) -> Array:
         """The same for inputs that are in [0, 1] already, apart from noise."""
 
-    def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    def invert(self, rows: Array, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """What a memory generates, in the user's shape and range."""
 
-    def raw(self, X: NDArray[Any]) -> NDArray[Any] | None:
+    def raw(self, X: Array) -> Array | None:
         """Flat inputs for a memory that learns to decode features; None where none does."""
 
-    def clips(self, X: NDArray[Any]) -> bool:
+    def clips(self, X: Array) -> bool:
         """Whether some value lies outside the range."""
 
     def state(self) -> State:
@@ -105,7 +114,7 @@ class Memory(Protocol):
     def sleep(self, ctx: Context) -> None:
         """Consolidate the short-term memory, if there is one."""
 
-    def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
+    def predict_proba(self, x: Array, task: str | None) -> Array:
         """Class probabilities, shape (n, outputs)."""
 
     def grow(self, n_classes: int) -> None:
@@ -142,9 +151,12 @@ class FittedState:
 
     def snapshot(self) -> Self:
         """A copy to learn with: it shares what learning replaces, and copies what learning changes."""
-        return replace(
-            self, memory=copy.copy(self.memory), labels=list(self.labels), rng=replace(self.rng)
-        )
+        memory, rng = copy.copy(self.memory), replace(self.rng)
+        return replace(self, memory=memory, labels=list(self.labels), rng=rng)
+
+    def feature_bytes(self) -> int:
+        """Bytes that a front end keeps: the frozen scale of a table, and a fingerprint."""
+        return bytes_in(self.inputs.state().get("features"))
 
     def index_of(self, label: Any) -> int:
         """The class index of a label."""
@@ -154,34 +166,31 @@ class FittedState:
 
     def rename_labels(self, names: Mapping[Any, Any]) -> None:
         """Give labels new names, {old: new}."""
-        names = {_to_plain(old): _to_plain(new) for old, new in names.items()}
+        names = {to_plain(old): to_plain(new) for old, new in names.items()}
         check_new_names("label", self.labels, names)
         for old, new in names.items():
-            if isinstance(new, str) != isinstance(old, str):
-                raise UsageError(
-                    f"label {new!r} is of another kind than {old!r}; use text or numbers"
-                )
+            check_same_kind(f"label {new!r}", new, old)
         self.labels = [names.get(label, label) for label in self.labels]
         check_labels(self.labels)
         self.priors = {names.get(label, label): one for label, one in self.priors.items()}
 
-    def sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    def sorted_labels(self) -> tuple[Array, NDArray[np.intp]]:
         """`classes_`, and the output unit of each."""
         classes, units = np.unique(np.asarray(self.labels), return_index=True)
         return classes, units
 
-    def class_probabilities(self, outputs: NDArray[Any]) -> NDArray[np.float64]:
+    def class_probabilities(self, outputs: Array) -> NDArray[np.float64]:
         """Outputs as probabilities of the sorted classes; units without a label are dropped."""
         known = outputs.astype(np.float64)[:, self.sorted_labels()[1]]
         if not np.isfinite(known).all():
-            raise DgdmnError(
-                "the answers are not finite numbers: the weights are too large or damaged"
-            )
+            reason = "the weights are too large or damaged"
+            raise DgdmnError(f"the answers are not finite numbers: {reason}")
         total = known.sum(axis=1, keepdims=True)
         return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
 
 
-def _to_plain(label: Any) -> Any:
+def to_plain(label: Any) -> Any:
+    """A number of numpy as one of Python."""
     return label.item() if isinstance(label, np.generic) else label
 
 
@@ -192,18 +201,18 @@ class EstimatorInfo:
     algorithm: str
     """Its name in the registry."""
     title: str
-    generative: bool
-    """Whether it sleeps, samples and reconstructs."""
-    short_term: bool
-    """Whether it has a short-term memory."""
-    by_task_name: bool
-    """Whether the name of a task chooses the memory that answers."""
     config: Config
     shape: tuple[int, ...]
     labels: tuple[Any, ...]
     """In order of appearance."""
     memory_bytes: int
     exemplar_bytes: int
+    generative: bool = False
+    """Whether it sleeps, samples and reconstructs."""
+    short_term: bool = False
+    """Whether it has a short-term memory."""
+    by_task_name: bool = False
+    """Whether the name of a task chooses the memory that answers."""
     consolidated: dict[str, TaskInfo] = field(default_factory=dict)
     """Tasks in the long-term memory."""
     awake: dict[str, TaskInfo] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,23 +18,20 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dgdmn.algorithms.closed_form import fill_columns, limit_threads
-from dgdmn.algorithms.estimator import (
-    WeightedClassifier,
-    check_width,
-    exclusive_learning,
-    seed_stream,
-)
+from dgdmn.algorithms.estimator import WeightedClassifier, exclusive_learning, seed_stream
 from dgdmn.algorithms.fitted import (
+    Array,
     EstimatorInfo,
     FittedState,
     Inputs,
+    Weights,
     check_labels,
     check_priors,
+    check_same_kind,
 )
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
-from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import count_noun, join_names
@@ -54,9 +51,6 @@ if TYPE_CHECKING:
 @dataclass(eq=False, repr=False, kw_only=True)
 class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     """A classifier with a generative memory."""
-
-    uses_task_names: ClassVar[bool] = True
-    """Whether the name of a task chooses the memory that answers."""
 
     n_max: int | None = None
     kappa: float | None = None
@@ -107,9 +101,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             fitted.memory.sleep(self._context(fitted))
         return self._commit(fitted)
 
-    def sample(
-        self, n: int = 1, random_state: Any = None
-    ) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    def sample(self, n: int = 1, random_state: Any = None) -> tuple[NDArray[np.float32], Array]:
         """Generate n samples of the long-term memory: inputs in the shape and range learned, and labels.
 
         Sampling does not affect what is learned later.
@@ -136,11 +128,10 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def reconstruct_unclipped(self, X: ArrayLike) -> NDArray[np.float32]:
         """Reconstructions, in [0, 1], of inputs that are already in [0, 1], apart from noise."""
-        long_term = self._require_long_term()[1]
+        fitted, long_term = self._require_long_term()
         with self._limits():
-            rows: NDArray[np.float32] = long_term.recall(
-                self.fitted_.inputs.apply_unclipped(np.asarray(X))
-            ).x
+            inputs = fitted.inputs.apply_unclipped(np.asarray(X))
+            rows: NDArray[np.float32] = long_term.recall(inputs).x
         return rows.reshape(np.shape(X))
 
     def has_latents(self) -> bool:
@@ -163,7 +154,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             found: NDArray[np.float32] = long_term.encode(self._to_inputs(X))  # type: ignore[attr-defined]
         return found
 
-    def predict_long_term(self, X: ArrayLike) -> NDArray[Any]:
+    def predict_long_term(self, X: ArrayLike) -> Array:
         """The labels that the long-term memory alone would give."""
         long_term = self._require_long_term()[1]
         return self._most_likely(self._predict_with(X, lambda _, x: long_term.predict_proba(x)))
@@ -194,13 +185,12 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         if share is None:
             left = max(1, TEST_EVERY - ltm.pool.untested)
             second = " and a second class" if len(gather([ltm, *awake])) < 2 else ""
-            raise UsageError(
-                f"no input can be marked as unknown yet; learn {count_noun(left, 'more row')}{second}"
-            )
+            advice = f"learn {count_noun(left, 'more row')}{second}"
+            raise UsageError(f"no input can be marked as unknown yet; {advice}")
         found: NDArray[np.bool_] = share < rate
         return found
 
-    def answering_tasks(self, X: ArrayLike, task: str | None = None) -> NDArray[Any]:
+    def answering_tasks(self, X: ArrayLike, task: str | None = None) -> Array:
         """The task whose component is the best of the label that `predict` gives, shape (n,).
 
         Only the mixture memory keeps tasks apart.
@@ -246,16 +236,14 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             known, pool = {one.task for one in components}, memories[0].pool
             for task in sorted((named or set()) - known):
                 if any(task in memory.tasks for memory in memories):
-                    raise UsageError(
-                        f"task {task!r} was merged with later ones to fit memory_budget; forget labels instead"
-                    )
+                    reason = "was merged with later ones to fit memory_budget"
+                    raise UsageError(f"task {task!r} {reason}; forget labels instead")
                 raise UsageError(f"no task {task!r}; there are {join_names(sorted(known))}")
             left = {one.label for one in components if not matches(one)}
-            if len(left) == 0:
+            if not left:
                 raise UsageError("that would forget everything; begin with a new model instead")
-            order = list(range(len(fitted.labels)))
-            if not fitted.closed:
-                order = [index for index in order if index in left]
+            indices = range(len(fitted.labels))
+            order = [index for index in indices if fitted.closed or index in left]
             if not any(matches(one) for one in components):
                 raise UsageError("nothing of these labels was learned in these tasks")
             for memory in memories:  # each subtracts from the pool that they share
@@ -304,13 +292,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             given["generator"] = "vae"
         return given
 
-    def _begin(
-        self,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        classes: ArrayLike | None,
-        weight: NDArray[np.float64] | None = None,
-    ) -> FittedState:
+    def _begin(self, X: Array, y: Array, classes: Any, weight: Weights = None) -> FittedState:
         fitted = super()._begin(X, y, classes, weight)
         given = {"value_range": self.value_range is not None, "device": self.device != "cpu"}
         for name in given if isinstance(fitted.inputs, FrontEnd) else ():
@@ -322,23 +304,8 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         if isinstance(self.priors, Mapping):
             fitted.priors = check_priors(self.priors)
             for label in fitted.priors:
-                if isinstance(label, str) != isinstance(fitted.labels[0], str):
-                    other = f"is of another kind than {fitted.labels[0]!r}"
-                    raise UsageError(f"label {label!r} of priors {other}; use text or numbers")
+                check_same_kind(f"label {label!r} of priors", label, fitted.labels[0])
         return fitted
-
-    def _to_batch(
-        self,
-        fitted: FittedState,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        weight: NDArray[np.float64] | None = None,
-    ) -> Batch:
-        if weight is not None and not isinstance(fitted.inputs, FrontEnd):
-            raise UsageError(
-                "sample_weight is for the mixture memory (preset 'best'), not networks"
-            )
-        return super()._to_batch(fitted, X, y, weight)
 
     def _commit(self, fitted: FittedState) -> Self:
         if fitted.priors:
@@ -352,20 +319,19 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     def _uses_mixture(self, config: Config) -> bool:
         return config.generator == "mixture" and self.memory is None
 
-    def _new_inputs(
-        self, X: NDArray[Any], config: Config, weight: NDArray[np.float64] | None = None
-    ) -> Inputs:
+    def _has_features(self, fitted: FittedState | None) -> bool:
+        """Whether the memory sees features, as a mixture does; None: whether it will."""
+        return isinstance(fitted.inputs, FrontEnd) if fitted else self._uses_mixture(self._config())
+
+    def _new_inputs(self, X: Array, config: Config, weight: Weights = None) -> Inputs:
         if not self._uses_mixture(config):
             return super()._new_inputs(X, config)
         features = self.features if callable(self.features) else config.features
         given: dict[str, Any] = {"image_shape": self.image_shape, "scale": self.scale}
         return FrontEnd.fit(X, features, seed=config.code_seed, weight=weight, **given)
 
-    def _fill(self, X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
-        has_features = (
-            isinstance(fitted.inputs, FrontEnd) if fitted else self._uses_mixture(self._config())
-        )
-        return fill_columns(X, fitted) if has_features else super()._fill(X, fitted)
+    def _fill(self, X: Array, fitted: FittedState | None) -> Array:
+        return fill_columns(X, fitted) if self._has_features(fitted) else super()._fill(X, fitted)
 
     def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
         if not self._uses_mixture(config):
@@ -389,9 +355,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         made: NetworkFactory = super()._factory(config, inputs, shape)
         return replace(made, own_generator=generator)
 
-    def _memory_factory(
-        self, factory: NetworkFactory | MixtureSpec, *, until_known: bool = False
-    ) -> MemoryFactory:
+    def _memory_factory(self, factory: NetworkFactory | MixtureSpec) -> MemoryFactory:
         """A picklable factory of this estimator's memories: the user's class, mixtures, or deep ones."""
         if isinstance(factory, MixtureSpec):
             return partial(MixtureMemory, factory)
@@ -399,18 +363,15 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             return partial(_make_own, self.memory, factory.shape)
         from dgdmn.memory.generative import DeepGenerativeMemory
 
-        return partial(DeepGenerativeMemory, factory, until_known=until_known)
+        return partial(DeepGenerativeMemory, factory, until_known=not self.uses_task_names)
 
     def _empty_weights(self) -> AbstractContextManager[None]:
         return nullcontext() if self._uses_mixture(self._config()) else super()._empty_weights()
 
     @contextmanager
     def _limits(self) -> Iterator[None]:
-        fitted = vars(self).get("fitted_")
-        mixture = isinstance(fitted.inputs, FrontEnd) if fitted else None
-        if mixture is None:
-            mixture = self._uses_mixture(self._config())
-        with limit_threads(self.threads), nullcontext() if mixture else super()._limits():
+        has_features = self._has_features(vars(self).get("fitted_"))
+        with limit_threads(self.threads), nullcontext() if has_features else super()._limits():
             yield
 
 
@@ -431,10 +392,10 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
             raise UsageError(f"cannot merge {type(a).__name__} with {type(model).__name__}")
     with a._limits(), exclusive_learning(a):
         ours, theirs = a.fitted_.snapshot(), b.fitted_.snapshot()
-        _check_mergeable(a, ours, b, theirs)
+        a._mixtures(ours, "merge"), b._mixtures(theirs, "merge")
+        _check_mergeable(a, b)
         labels = [*ours.labels, *(label for label in theirs.labels if label not in ours.labels)]
-        check_labels(labels)
-        check_width(ours.config, labels)
+        check_labels(labels, ours.config.n_classes)
         places = [labels.index(label) for label in theirs.labels]
         outputs = max(ours.config.n_classes, len(labels))
         for model, fitted in ((a, ours), (b, theirs)):
@@ -453,10 +414,8 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         return merged._commit(ours)
 
 
-def _check_mergeable(
-    a: GenerativeClassifier, ours: FittedState, b: GenerativeClassifier, theirs: FittedState
-) -> None:
-    a._mixtures(ours, "merge"), b._mixtures(theirs, "merge")
+def _check_mergeable(a: GenerativeClassifier, b: GenerativeClassifier) -> None:
+    ours, theirs = a.fitted_, b.fitted_
     if ours.shape != theirs.shape:
         raise UsageError(f"cannot merge inputs of shape {ours.shape} with {theirs.shape}")
     names = [getattr(model, "feature_names_in_", np.array([])).tolist() for model in (a, b)]

@@ -10,9 +10,7 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.scaling import Scaling
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dgdmn.algorithms.fitted import Inputs
+    from dgdmn.algorithms.fitted import Array, Inputs, Weights
     from dgdmn.config import Config
     from dgdmn.networks.protocols import LearnerFactory
     from dgdmn.storage import State
@@ -38,9 +36,7 @@ class NetworkClassifier(ContinualClassifier):
     other range is that of the first task."""
     device: str = "cpu"
 
-    def _new_inputs(
-        self, X: NDArray[Any], config: Config, weight: NDArray[Any] | None = None
-    ) -> Inputs:
+    def _new_inputs(self, X: Array, config: Config, weight: Weights = None) -> Inputs:
         columns = getattr(self, "columns_", None)
         return Scaling.fit(X, self.value_range, None if columns is None else columns.is_coded)
 

@@ -81,10 +81,9 @@ class CustomizedNetwork(Network):
     def __init__(self, factory: NetworkFactory, n_classes: int, rng: SeedStream) -> None:
         super().__init__(factory, n_classes, rng)
         if not isinstance(self.learner, CustomizableLearner):
-            raise UsageError(
-                f"learner {type(self.learner).__name__} has no train_with, which this algorithm needs: "
-                "see dgdmn.networks.protocols.CustomizableLearner"
-            )
+            missing = f"{type(self.learner).__name__} has no train_with, which this algorithm needs"
+            advice = "see dgdmn.networks.protocols.CustomizableLearner"
+            raise UsageError(f"learner {missing}: {advice}")
 
     def cross_entropy(self, x: Tensor, y: Tensor, rng: torch.Generator | None) -> Tensor:
         """The loss of a network without an algorithm: mean cross-entropy of a batch."""
@@ -107,7 +106,6 @@ class OneNetworkClassifier(NetworkClassifier):
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class NN(OneNetworkClassifier):
     """The paper's "feedforward neural network": the learner alone, six epochs a task (section 4)."""
 

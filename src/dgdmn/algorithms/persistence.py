@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import numbers
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -28,7 +27,7 @@ from dgdmn.storage.checks import MAX_TASKS, typed, whole
 if TYPE_CHECKING:
     from dgdmn.algorithms.estimator import ContinualClassifier
 
-_OWN = ("generator", "learner", "memory", "features")
+OWN_PARTS = ("generator", "learner", "memory", "features")
 """Parameters that are code: they are passed again to `load`."""
 _LOCAL = ("callback", "device", "threads")
 """Parameters of the process that uses a memory; they are not saved."""
@@ -47,9 +46,8 @@ def save(model: ContinualClassifier, path: Path, notes: Mapping[str, Any] | None
     Savers to the same place wait for each other; the last complete save wins.
     """
     if not algorithm_info(algorithm_name(type(model))).saved:
-        raise UsageError(
-            f"{type(model).__name__} cannot be saved; it is a reference for comparisons"
-        )
+        name = type(model).__name__
+        raise UsageError(f"{name} cannot be saved; it is a reference for comparisons")
     about, state = describe(model)
     path = _real(path)
     check_place(path)
@@ -68,14 +66,14 @@ def load(path: str | Path, *, device: str = "cpu", **own: Any) -> ContinualClass
 
 def load_with_notes(path: str | Path, **own: Any) -> tuple[ContinualClassifier, Any]:
     """A saved estimator and the notes of the same save; None where there are none."""
-    if (device := own.pop("device", "cpu")) != "cpu":
+    if own.get("device", "cpu") != "cpu":
         from dgdmn.networks.runtime import check_device
 
-        check_device(device)
+        check_device(own["device"])
     about, state = read(_real(Path(path)))
     _check_own(Path(path), about, own)
     try:
-        model = _check_prediction(restore_model(about, state, device=device, **own))
+        model = _check_prediction(restore_model(about, state, **own))
         return model, about.get("notes")
     except Exception as error:  # any failure here is the fault of the files
         if isinstance(error, UsageError) and own.keys() - {*_LOCAL}:  # or of the user's own parts
@@ -88,26 +86,22 @@ def load_with_notes(path: str | Path, **own: Any) -> tuple[ContinualClassifier, 
 def algorithm_name(kind: type) -> str:
     """The name of an estimator class in the registry; "package.module:Class" for one that is not there."""
     target = f"{kind.__module__}:{kind.__qualname__}"
-    return next(
-        (name for name, info in {**ALGORITHMS, **REFERENCES}.items() if info.target == target),
-        target,
-    )
+    names = {info.target: name for name, info in {**ALGORITHMS, **REFERENCES}.items()}
+    return names.get(target, target)
 
 
 def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     """A fitted estimator as plain values and a state."""
     fitted, parameters = model.fitted_, model.get_params(deep=False)
     _check_parameters(parameters)
-    saved = {key: value for key, value in parameters.items() if key not in (*_OWN, *_LOCAL)}
+    saved = {key: value for key, value in parameters.items() if key not in _LOCAL}
+    code = [key for key in OWN_PARTS if not isinstance(saved.get(key, ""), str)]
+    own = {key: saved.pop(key) for key in code}
     about: dict[str, Any] = {
         "dgdmn": __version__,
         "algorithm": algorithm_name(type(model)),
         "parameters": {key: _to_json(value) for key, value in saved.items()},
-        "own": {
-            key: _qualified_name(parameters[key])
-            for key in _OWN
-            if parameters.get(key) is not None and not isinstance(parameters[key], str)
-        },
+        "own": {key: _qualified_name(part) for key, part in own.items() if part is not None},
         "config": to_dict(fitted.config),
         "features": fitted.shape[0],
         "columns": model.columns_.state() if hasattr(model, "columns_") else {},
@@ -122,22 +116,17 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
     }
     if fitted.priors:
         about["fitted"]["priors"] = _to_json(fitted.priors)
-    named = {key: parameters[key] for key in _OWN if isinstance(parameters.get(key), str)}
-    about["parameters"] |= named
     return about, {**fitted.inputs.state(), **fitted.memory.state()}
 
 
-def restore_model(
-    about: dict[str, Any], state: State, *, device: str = "cpu", **own: Any
-) -> ContinualClassifier:
+def restore_model(about: dict[str, Any], state: State, **own: Any) -> ContinualClassifier:
     """The estimator that `describe` described."""
     kind = own.pop("algorithm", None) or _registered_class(about["algorithm"])
     parameters = {key: _from_json(key, value) for key, value in about["parameters"].items()}
     _check_parameters(parameters)
-    local = {"threads": None, "callback": None, "device": device, **own}
-    known = kind._get_param_names()
-    local = {name: value for name, value in local.items() if name in known}
-    model: ContinualClassifier = kind(**{**parameters, **local})
+    local = {"threads": None, "callback": None, "device": "cpu", **own}.items()
+    parameters |= {name: value for name, value in local if name in kind._get_param_names()}
+    model: ContinualClassifier = kind(**parameters)
     fitted = _restore_fitted(about, state, model)
     model.n_features_in_ = fitted.shape[0]
     if columns := about["columns"]:
@@ -186,7 +175,7 @@ def _registered_class(name: Any) -> Any:
 
 
 def _check_own(path: Path, about: dict[str, Any], own: dict[str, Any]) -> None:
-    for key in own.keys() - {*_OWN, *_LOCAL, "algorithm"}:
+    for key in own.keys() - {*OWN_PARTS, *_LOCAL, "algorithm"}:
         raise UsageError(f"load takes no {key}; a memory keeps what it was made with")
     name = about.get("algorithm")
     if isinstance(name, str) and ":" in name and own.get("algorithm") is None:
@@ -214,12 +203,9 @@ def _check_sizes(state: Any, outputs: int) -> None:
 
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse hyper-parameters that the next `fit` would refuse."""
-    known = vars(Config())
-    own = [
-        key for key, value in parameters.items() if callable(value) or isinstance(value, Mapping)
-    ]
-    plain = {key: value for key, value in parameters.items() if key not in own}
-    override(Config(), {key: value for key, value in plain.items() if key in known})
+    known = parameters.keys() & vars(Config()).keys()
+    plain = {key: parameters[key] for key in known if not callable(parameters[key])}
+    override(Config(), {key: v for key, v in plain.items() if not isinstance(v, Mapping)})
 
 
 def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
@@ -233,9 +219,8 @@ def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
     kernels = itertools.chain(*(value for key, value in options if key.endswith("_convolutions")))
     if math.prod(fitted.shape) * max((1, *kernels)) > MAX_TRIED:
         return model
-    inputs = fitted.inputs.apply_unclipped(
-        np.stack([np.zeros(fitted.shape), np.ones(fitted.shape)])
-    )
+    black_and_white = np.stack([np.zeros(fitted.shape), np.ones(fitted.shape)])
+    inputs = fitted.inputs.apply_unclipped(black_and_white)
     for task in (None, "", *awake) if awake else (None,):
         outputs = fitted.memory.predict_proba(inputs, task)
         model._most_likely(fitted.class_probabilities(outputs))
@@ -250,18 +235,15 @@ def _real(path: Path) -> Path:
 
 def _to_json(value: Any) -> Any:
     """A constructor's argument as JSON; a random state that is not a number is in the seeds already."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Config):
         return to_dict(value)
     if isinstance(value, Mapping):  # its keys need not be text
         return [[_to_json(key), _to_json(item)] for key, item in value.items()]
-    if isinstance(value, tuple | list | np.ndarray):
-        items = value.tolist() if isinstance(value, np.ndarray) else value
-        return [_to_json(item) for item in items]
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        return float(value)
-    return value if isinstance(value, str | bool | None) else None
+    if isinstance(value, tuple | list):
+        return [_to_json(item) for item in value]
+    return value if isinstance(value, str | bool | int | float) else None
 
 
 def _from_json(key: str, value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import copy
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
@@ -27,7 +26,6 @@ TREES = 100
 MAX_ITERATIONS = 300
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class ReferenceClassifier(ClosedFormClassifier):
     """A classifier of scikit-learn behind a front end."""
 
@@ -49,7 +47,6 @@ class ReferenceClassifier(ClosedFormClassifier):
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class SGD(ReferenceClassifier):
     """`SGDClassifier` with the logistic loss: one pass over each task."""
 
@@ -58,7 +55,6 @@ class SGD(ReferenceClassifier):
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class GNB(ReferenceClassifier):
     """`GaussianNB`: means and variances of each class."""
 
@@ -67,7 +63,6 @@ class GNB(ReferenceClassifier):
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class Logistic(ReferenceClassifier):
     """`LogisticRegression` on standardized features of all rows at once: a ceiling."""
 
@@ -76,7 +71,6 @@ class Logistic(ReferenceClassifier):
 
 
 @final
-@dataclass(eq=False, repr=False, kw_only=True)
 class Forest(ReferenceClassifier):
     """`RandomForestClassifier` on all rows at once: a ceiling."""
 
@@ -118,9 +112,8 @@ class _Wrapped:
         return self.scale.center[:d], self.scale.spread[:d] ** 2, 1.0
 
     def grow(self, n_classes: int) -> None:
-        raise UsageError(
-            "name every label in classes= of the first call; this method cannot add one"
-        )
+        advice = "name every label in classes= of the first call"
+        raise UsageError(f"{advice}; this method cannot add one")
 
     def state(self) -> State:
         """Nothing: it is not saved."""

@@ -2,17 +2,12 @@
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dgdmn.algorithms.closed_form import (
-    ClosedFormClassifier,
-    FeatureSpec,
-    SumsMemory,
-    load_array,
-)
+from dgdmn.algorithms.closed_form import ClosedFormClassifier, FeatureSpec, SumsMemory, load_array
 from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Inputs, Memory
 from dgdmn.config import Config
@@ -35,8 +30,6 @@ class Ridge(WeightedClassifier, ClosedFormClassifier):
 
     The units have the scale of the first call. A small table gets no `relu` front end: the units are one.
     """
-
-    fills_missing: ClassVar[bool] = True
 
     shrinkage: float | None = None
     ridge_units: int | None = None
@@ -113,14 +106,11 @@ class RidgeSums:
 
     def add(self, x: Doubles, y: NDArray[np.int64], weight: Doubles | None) -> Self:
         members = np.eye(len(self.counts))[y]
+        counts = self.counts + (members.sum(axis=0) if weight is None else weight @ members)
         if weight is not None:
             root = np.sqrt(weight)[:, None]
-            counts = self.counts + weight @ members
             x, members = root * x, root * members
-            return type(self)(self.gram + gram(x), self.targets + x.T @ members, counts)
-        return type(self)(
-            self.gram + gram(x), self.targets + x.T @ members, self.counts + members.sum(axis=0)
-        )
+        return type(self)(self.gram + gram(x), self.targets + x.T @ members, counts)
 
     def head(self, setting: float) -> tuple[Doubles, Doubles]:
         """The solution with penalty `setting` times the mean square of a unit."""
@@ -139,10 +129,8 @@ class RidgeSums:
 
     def load(self, state: State) -> Self:
         d, k = self.targets.shape
-        gram_, counts = (
-            load_array(state, "gram", (d * (d + 1) // 2,)),
-            load_array(state, "counts", (k,)),
-        )
+        products = load_array(state, "gram", (d * (d + 1) // 2,))
+        counts = load_array(state, "counts", (k,))
         if (counts < 0).any():
             raise ValueError("a count is negative")
-        return type(self)(unpack(gram_, d), load_array(state, "targets", (d, k)), counts)
+        return type(self)(unpack(products, d), load_array(state, "targets", (d, k)), counts)

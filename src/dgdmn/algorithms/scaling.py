@@ -116,9 +116,8 @@ def _parse_range(
         low, high = (np.asarray(bound, dtype=np.float64) for bound in value_range)
         np.broadcast_to(low, shape), np.broadcast_to(high, shape)
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"value_range is {value_range!r}; it must be (low, high), numbers or one for each feature"
-        ) from error
+        allowed = "(low, high), numbers or one for each feature"
+        raise UsageError(f"value_range is {value_range!r}; it must be {allowed}") from error
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise UsageError(f"value_range is {value_range!r}; it must be finite, with low below high")
     return low, high

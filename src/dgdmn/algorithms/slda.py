@@ -1,14 +1,9 @@
-"""SLDA: streaming linear discriminant analysis (Hayes & Kanan 2020)."""
+"""NCM and SLDA: a mean per class and one covariance for all of them, or its diagonal."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
-from dgdmn.algorithms.closed_form import (
-    ClosedFormClassifier,
-    FeatureSpec,
-    GaussianSums,
-    SumsMemory,
-)
+from dgdmn.algorithms.closed_form import ClosedFormClassifier, FeatureSpec, GaussianSums, SumsMemory
 from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Memory
 from dgdmn.core.rng import SeedStream
@@ -19,11 +14,24 @@ SHRINKAGES = (1e-4, 1e-3, 1e-2, 0.1, 0.3)
 
 
 @final
+class NCM(WeightedClassifier, ClosedFormClassifier):
+    """The class with the nearest mean (Mensink 2013).
+
+    Distances are in standard deviations of each feature, so units do not matter.
+    """
+
+    def _new_memory(self, factory: FeatureSpec, n_classes: int, rng: SeedStream) -> Memory:
+        moments = Moments.empty(n_classes, factory.shape[0], diagonal=True)
+        return SumsMemory(GaussianSums(moments), settings=(0.0,))
+
+
+@final
 @dataclass(eq=False, repr=False, kw_only=True)
 class SLDA(WeightedClassifier, ClosedFormClassifier):
-    """A mean per class and one pooled covariance, shrunk toward the variances of the columns; no class priors.
+    """Streaming linear discriminant analysis (Hayes & Kanan 2020), no class priors.
 
-    The published update divides by the number of all rows and is not exact; this one is.
+    The covariance is pooled and shrunk toward the variances of the columns. The published update divides by
+    the number of all rows and is not exact; this one is.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -34,8 +42,6 @@ class SLDA(WeightedClassifier, ClosedFormClassifier):
     >>> model.predict([[0, 0], [4, -4]]).tolist()
     [0, 1]
     """
-
-    fills_missing: ClassVar[bool] = True
 
     shrinkage: float | None = None
 

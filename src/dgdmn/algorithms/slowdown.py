@@ -43,10 +43,9 @@ class _ElasticNetwork(CustomizedNetwork):
 
     def _penalty(self) -> Tensor:
         """Σ_i F_i (θ_i − θ*_i)²."""
-        terms = zip(self._fisher, self.learner.parameters(), self._anchor, strict=True)
-        return sum(
-            ((f * (theta - anchor).square()).sum() for f, theta, anchor in terms), torch.zeros(())
-        )
+        weights = zip(self._fisher, self.learner.parameters(), self._anchor, strict=True)
+        terms = ((f * (theta - anchor).square()).sum() for f, theta, anchor in weights)
+        return sum(terms, torch.zeros(()))
 
     def _consolidate(self, fisher: list[Tensor]) -> None:
         """Add one task's quadratic, whose minimum is at the present weights."""

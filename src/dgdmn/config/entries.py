@@ -100,9 +100,8 @@ def _class_arguments(name: str) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         names = vars(sys.modules[place.__module__]) if place.__module__ in sys.modules else {}
         for key, hint in inspect.get_annotations(place).items():
             one = SimpleNamespace(__annotations__={key: hint})
-            with suppress(
-                NameError, TypeError
-            ):  # only for type checkers, or a ClassVar: no plain value
+            # A name for type checkers only, or a ClassVar, is no plain value.
+            with suppress(NameError, TypeError):
                 hints |= get_type_hints(one, names)
     found = {}
     for key, parameter in inspect.signature(kind).parameters.items():

@@ -102,25 +102,21 @@ class GeneratorInfo:
     """Factory, "package.module:object"."""
 
 
-_DATA: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
-    (files("dgdmn.config") / "registry.toml").read_text("utf-8")
-)
-
-ALGORITHMS: Mapping[str, AlgorithmInfo] = {
-    name: AlgorithmInfo(name, **row) for name, row in _DATA["algorithms"].items()
-}
-REFERENCES: Mapping[str, AlgorithmInfo] = {
-    name: AlgorithmInfo(name, **row) for name, row in _DATA["references"].items()
-}
-"""Classifiers of other libraries, as rows of a comparison."""
-STREAMS: Mapping[str, StreamInfo] = {
-    name: StreamInfo(name, **row) for name, row in _DATA["streams"].items()
-}
-GENERATORS: Mapping[str, GeneratorInfo] = {
-    name: GeneratorInfo(name, **row) for name, row in _DATA["generators"].items()
-}
+_TEXT = (files("dgdmn.config") / "registry.toml").read_text("utf-8")
+_DATA: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(_TEXT)
 
 Info = TypeVar("Info", AlgorithmInfo, StreamInfo, GeneratorInfo)
+
+
+def _built_in(section: str, kind: type[Info]) -> Mapping[str, Info]:
+    return {name: kind(name, **row) for name, row in _DATA[section].items()}
+
+
+ALGORITHMS = _built_in("algorithms", AlgorithmInfo)
+REFERENCES = _built_in("references", AlgorithmInfo)
+"""Classifiers of other libraries, as rows of a comparison."""
+STREAMS = _built_in("streams", StreamInfo)
+GENERATORS = _built_in("generators", GeneratorInfo)
 
 
 def algorithm_info(name: str) -> AlgorithmInfo:
@@ -153,9 +149,8 @@ def load_target(target: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"cannot import {target!r} ({error}); give package.module:Class"
-        ) from error
+        problem = f"cannot import {target!r} ({error})"
+        raise UsageError(f"{problem}; give package.module:Class") from error
 
 
 def _custom(name: str, target: str) -> AlgorithmInfo:

@@ -40,9 +40,8 @@ def embed_texts(texts: Sequence[str]) -> NDArray[np.float64]:
         encoded = tokenizer.encode_batch(batch, add_special_tokens=False)
         for row, one in enumerate(encoded, start=at):
             if one.ids:
-                mean = (
-                    weights[np.minimum(one.ids, len(weights) - 1)].astype(np.float64).mean(axis=0)
-                )
+                vectors = weights[np.minimum(one.ids, len(weights) - 1)]
+                mean = vectors.astype(np.float64).mean(axis=0)
                 found[row] = mean / max(float(np.linalg.norm(mean)), 1e-12)
     return found
 
@@ -57,9 +56,8 @@ def _model() -> tuple[Any, NDArray[Any]]:
         raise UsageError("text columns need the package wordllama; run: pip install 'dgdmn[text]'")
     for file, expected in zip(files, FILES.values(), strict=True):
         if hashlib.sha256(file.read_bytes()).hexdigest() != expected:
-            raise UsageError(
-                f"{file} is not that of wordllama 0.4.0; run: pip install 'dgdmn[text]'"
-            )
+            advice = "run: pip install 'dgdmn[text]'"
+            raise UsageError(f"{file} is not that of wordllama 0.4.0; {advice}")
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer  # wordllama depends on it
 

@@ -106,10 +106,8 @@ def remove_directory(directory: Path) -> None:
 @contextmanager
 def _open_regular(path: Path, flags: int, *, follow_link: bool = False) -> Iterator[BinaryIO]:
     """Open a regular file without waiting for a pipe."""
-    writes, refused = (
-        flags != os.O_RDONLY,
-        DgdmnError(f"{path} is not a regular file; replace it by a copy"),
-    )
+    writes = flags != os.O_RDONLY
+    refused = DgdmnError(f"{path} is not a regular file; replace it by a copy")
     for name in ("O_NONBLOCK", "O_BINARY", *([] if follow_link else ["O_NOFOLLOW"])):
         flags |= getattr(os, name, 0)  # each system has some of them
     try:

@@ -115,9 +115,9 @@ class Artifacts:
 
     def write_dreams(self, model: ContinualClassifier, step: int) -> None:
         """Write dreams of the long-term memory, if it has just consolidated everything."""
-        if not isinstance(model, GenerativeClassifier) or model.awake_tasks():
+        if not isinstance(model, GenerativeClassifier):
             return
-        if not model.has_dreams():
+        if model.awake_tasks() or not model.has_dreams():
             return
         x, labels = model.sample(DREAMS, random_state=self._seed)
         judged, tasks = self._references.vote(x)
@@ -164,16 +164,14 @@ class Artifacts:
             "noise": np.array(NOISE),
             "noise_accuracy_unclipped": _accuracies(predict, noisy, rows),
         }
-        if not isinstance(
-            model.fitted_.inputs, FrontEnd
-        ):  # the paper's networks see clipped values
+        # The paper's networks see clipped values.
+        if not isinstance(model.fitted_.inputs, FrontEnd):
             clipped = (np.clip(x, 0, 1) for x in noisy)
             arrays["noise_accuracy"] = _accuracies(predict, clipped, rows)
         if _are_images(rows.x):
             # Several factors give the same square, which is tested once.
-            squares = [
-                (_middle(rows.x.shape[1], f), _middle(rows.x.shape[2], f)) for f in OCCLUSION
-            ]
+            height, width = rows.x.shape[1:3]
+            squares = [(_middle(height, f), _middle(width, f)) for f in OCCLUSION]
             first = [squares.index(square) for square in squares]
             covered = (occlude(rows.x, OCCLUSION[place]) for place in sorted(set(first)))
             accuracy = _accuracies(predict, covered, rows)

@@ -3,6 +3,7 @@
 import inspect
 import tempfile
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,7 @@ def run_stream(
     methods = [estimators] if isinstance(estimators, str | ContinualClassifier) else estimators
     data = DataFile.of(stream)
     specs = [_make_spec(method, stream, data) for method in methods]
-    if out is not None:
-        return [execute(spec, Path(out), stream=stream, own=own) for spec, own in specs]
-    with tempfile.TemporaryDirectory() as place:
+    with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as place:
         return [execute(spec, Path(place), stream=stream, own=own) for spec, own in specs]
 
 

@@ -90,9 +90,8 @@ def planned_steps(name: str, config: Config, tasks: Labels, shape: tuple[int, ..
         return None
     planner = _Planner(info, config, math.prod(shape))
     planner.capacity = _capacity(info, config, _count_outputs(config, tasks), shape)
-    return (
-        sum(stage.steps for stage in planner.plan((task, len(y), 1) for task, y in tasks)) or None
-    )
+    stages = planner.plan((task, len(y), 1) for task, y in tasks)
+    return sum(stage.steps for stage in stages) or None
 
 
 def _count_outputs(config: Config, tasks: Labels) -> int:
@@ -245,9 +244,8 @@ class TimeLeft:
 
     def final_seconds(self) -> float:
         """Seconds of what follows the last test."""
-        return self._final * (
-            self._tests[0] if self._cached and self._tests else self._test_seconds()
-        )
+        first = self._tests[:1] if self._cached else []
+        return self._final * (first[0] if first else self._test_seconds())
 
     def _test_seconds(self) -> float:
         usual = self._tests[1:] or self._tests or [0.0]

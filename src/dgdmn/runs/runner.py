@@ -194,14 +194,12 @@ class _Run:
         labels, shape = self.tasks.labels(), self.stream.shape
         self.planned_steps = planned_steps(name, options, labels, shape)
         kind = algorithm(name)
-        here: dict[str, Any] = {"device": self.spec.device, "threads": self.threads}
-        here["callback"] = self._handle
+        local = {"device": self.spec.device, "threads": self.threads, "callback": self._handle}
         known = set(kind._get_param_names())
-        here = {name: value for name, value in here.items() if name in known}
+        here: dict[str, Any] = {key: value for key, value in local.items() if key in known}
         for wrong in sorted(self.spec.arguments.keys() - known):
-            raise UsageError(
-                f"{name} has no argument {wrong!r}; config.json of the run was changed"
-            )
+            reason = "config.json of the run was changed"
+            raise UsageError(f"{name} has no argument {wrong!r}; {reason}")
         saved = self.progress.restore_model(algorithm=kind, **here, **self.own)
         arguments = {**here, **self.spec.arguments, **self.own}
         self.model = saved or kind(options, random_state=self.spec.seed, **arguments)
@@ -210,16 +208,14 @@ class _Run:
             tests = {name: self.tasks.fill(rows) for name, rows in tests.items()}
         self.artifacts = Artifacts(self.writer, tests, self.spec.seed)
         earlier = [self.count.evaluate_seconds / self.count.rows] if self.count.rows else []
-        self.time_left = TimeLeft(
-            self.artifacts.final_tests(), earlier, cached=self.planned_steps is None
-        )
+        cached = self.planned_steps is None
+        self.time_left = TimeLeft(self.artifacts.final_tests(), earlier, cached=cached)
         self.evaluated = self.count.evaluate_seconds
         self.checkpoints.attach(self.model, self._save_counters, self.progress)
         self.since, self.since_cpu = time.monotonic(), time.process_time()
         with use_hook(self.checkpoints):
-            for event in protocol.learn_stream(
-                self.model, self.tasks, self.stream.classes, start=self.progress.steps
-            ):
+            classes, start = self.stream.classes, self.progress.steps
+            for event in protocol.learn_stream(self.model, self.tasks, classes, start):
                 tested = isinstance(event, Evaluated | protocol.Recognized)
                 self._account("test" if tested else "train")
                 self._record(event)

@@ -76,9 +76,8 @@ class RunSpec:
             together = config["together"] is True
             return cls(**{**values, **lists, "together": together, "data": data})
         except (KeyError, TypeError, AttributeError) as error:
-            raise UsageError(
-                f"{record.directory / CONFIG} does not describe a run ({error}); run it again"
-            ) from error
+            problem = f"{record.directory / CONFIG} does not describe a run ({error})"
+            raise UsageError(f"{problem}; run it again") from error
 
     @property
     def key(self) -> str:
@@ -165,12 +164,10 @@ def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
     if record.key == spec.key:
         return record
     name, theirs, ours = _first_difference(record.config, spec.identity())
+    run = f"a run with {name} = {theirs}, not {ours}"
     if name == "digest":
-        advice = "remove it or choose another --out"
-        raise UsageError(f"{directory} holds a run of other rows than {spec.stream} has; {advice}")
-    raise UsageError(
-        f"{directory} holds a run with {name} = {theirs}, not {ours}; remove it or choose another --out"
-    )
+        run = f"a run of other rows than {spec.stream} has"
+    raise UsageError(f"{directory} holds {run}; remove it or choose another --out")
 
 
 def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str, Any, Any]:

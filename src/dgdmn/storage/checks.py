@@ -26,9 +26,8 @@ def whole(state: State, name: str, low: int = 0, high: int = MAX_COUNT) -> int:
     """A value of a state; it must be a whole number in this range."""
     value = typed(state, name, int)
     if not low <= value <= high:
-        raise ValueError(
-            f"{name} is {shorten(repr(value))}; it must be a whole number in [{low:,}, {high:,}]"
-        )
+        allowed = f"a whole number in [{low:,}, {high:,}]"
+        raise ValueError(f"{name} is {shorten(repr(value))}; it must be {allowed}")
     return value
 
 

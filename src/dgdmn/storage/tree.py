@@ -44,6 +44,5 @@ def bytes_in(state: Any) -> int:
 
 def to_numpy(array: Any) -> NDArray[Any]:
     """An array or tensor as a contiguous numpy array."""
-    return np.ascontiguousarray(
-        array if isinstance(array, np.ndarray) else array.detach().cpu().numpy()
-    )
+    is_numpy = isinstance(array, np.ndarray)
+    return np.ascontiguousarray(array if is_numpy else array.detach().cpu().numpy())
