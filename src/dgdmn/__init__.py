@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from dgdmn.algorithms.gem import GEM
     from dgdmn.algorithms.generative import merge
     from dgdmn.algorithms.icarl import ICaRL
+    from dgdmn.algorithms.ncm import NCM
     from dgdmn.algorithms.nn import NN, PPR, DropNN, Joint
     from dgdmn.algorithms.persistence import load
     from dgdmn.algorithms.ridge import Ridge
-    from dgdmn.algorithms.slda import NCM, SLDA
+    from dgdmn.algorithms.slda import SLDA
     from dgdmn.algorithms.slowdown import EWC, SI, LwF
     from dgdmn.config import Config
     from dgdmn.runs.estimators import run_stream

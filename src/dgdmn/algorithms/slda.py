@@ -1,4 +1,4 @@
-"""NCM and SLDA: a mean per class and one covariance for all of them, or its diagonal."""
+"""SLDA: streaming linear discriminant analysis (Hayes and Kanan 2020), with exact sums."""
 
 from dataclasses import dataclass
 from typing import final
@@ -11,18 +11,6 @@ from dgdmn.memory.gaussian import Moments
 
 SHRINKAGES = (1e-4, 1e-3, 1e-2, 0.1, 0.3)
 """The settings that compete if `shrinkage` is 0."""
-
-
-@final
-class NCM(WeightedClassifier, ClosedFormClassifier):
-    """The class with the nearest mean (Mensink 2013).
-
-    Distances are in standard deviations of each feature, so units do not matter.
-    """
-
-    def _new_memory(self, factory: FeatureSpec, n_classes: int, rng: SeedStream) -> Memory:
-        moments = Moments.empty(n_classes, factory.shape[0], diagonal=True)
-        return SumsMemory(GaussianSums(moments), settings=(0.0,))
 
 
 @final
