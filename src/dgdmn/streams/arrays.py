@@ -36,11 +36,15 @@ class _Form(NamedTuple):
     def order_name(self) -> str | None:
         return self.order_by if isinstance(self.order_by, str) else None
 
+    @property
+    def roles(self) -> dict[str, str | None]:
+        """The names of columns by what they are."""
+        return {"label": self.label, "task": self.task_name, "order_by": self.order_name}
+
     def check_roles(self) -> None:
         """Refuse a column with two roles."""
-        roles = {"label": self.label, "task": self.task_name, "order_by": self.order_name}
         found: dict[str, str] = {}
-        for role, name in roles.items():
+        for role, name in self.roles.items():
             if name in found:
                 raise UsageError(f"{name!r} is {found[name]} and {role}: give each its own column")
             if name is not None:
@@ -114,15 +118,10 @@ def from_arrays(
         for key, (train, test) in parts.items()
     ]
     loaded = list(parts.values())
-    return TaskStream(
-        name,
-        labels,
-        loaded[0][0].x.shape[1:],
-        loaded.__getitem__,
-        seed=seed,
-        validation=validation,
-        has_missing=any(_has_nan(rows.x) for pair in loaded for rows in pair),
-    )
+    xs = [rows.x for pair in loaded for rows in pair]
+    gaps = any(x.dtype.kind == "f" and np.isnan(x).any() for x in xs)
+    options: dict[str, Any] = {"seed": seed, "validation": validation, "has_missing": gaps}
+    return TaskStream(name, labels, xs[0].shape[1:], loaded.__getitem__, **options)
 
 
 def from_frame(
@@ -225,9 +224,8 @@ def _to_values(what: str, name: Any, column: Any) -> NDArray[Any]:
     cells = column.tolist() if hasattr(column, "tolist") else list(column)
     for row, cell in enumerate(cells):
         if cell is None or cell != cell:
-            raise UsageError(
-                f"{what} has no value in row {row}, column {name!r}: fill or remove it"
-            )
+            where = f"row {row}, column {name!r}"
+            raise UsageError(f"{what} has no value in {where}: fill or remove it")
     return _to_array(f"column {name!r}", cells)
 
 
@@ -321,20 +319,11 @@ def _cutting(form: _Form) -> dict[str, Any]:
 
 def _refuse_names(form: _Form) -> None:
     """Refuse names of columns beside arrays, which have none."""
-    named: dict[str, Any] = {
-        "label": form.label,
-        "task": form.task_name,
-        "order_by": form.order_name,
-    }
-    named |= {"ignore": form.ignore or None, "text": form.text or None}
+    named = {**form.roles, "ignore": form.ignore or None, "text": form.text or None}
     for option, value in named.items():
         if value is not None:
             kind = "y as an array" if option == "label" else "an array"
             raise UsageError(f"{option}={value!r} names a column of a file: give {kind} instead")
-
-
-def _has_nan(x: NDArray[Any]) -> bool:
-    return x.dtype.kind == "f" and bool(np.isnan(x).any())
 
 
 def _pair(train: dict[str, Rows], test: dict[str, Rows]) -> dict[str, Parts]:

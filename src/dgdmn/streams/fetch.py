@@ -35,9 +35,7 @@ _SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(enco
 HASHES: dict[str, str] = _SOURCES.pop("hashes")
 DATASETS = {name: tuple(tuple(group) for group in one["files"]) for name, one in _SOURCES.items()}
 URLS: dict[str, Names] = {name: tuple(source["urls"]) for name, source in _SOURCES.items()}
-CLASSES: dict[str, Names] = {
-    name: tuple(source["classes"]) for name, source in _SOURCES.items() if "classes" in source
-}
+CLASSES: dict[str, Names] = {name: tuple(s.get("classes", ())) for name, s in _SOURCES.items()}
 MNIST: Names = tuple(stem for _, stem in DATASETS["mnist"])
 NPM_PACKAGE: str = _SOURCES["mnist"]["npm"]
 OFFICIAL_ROWS: dict[str, int] = _SOURCES["quickdraw"]["official_rows"]
