@@ -28,7 +28,7 @@ def dream(args: Namespace) -> None:
     if kind not in (".png", ".csv", ".npz"):
         raise UsageError(f"--out {args.out} has an unknown ending; use .png, .csv or .npz")
     model, notes = load_memory(args)
-    info = generative_info(args, model, slept=True)
+    info = generative_info(args.memory, model, slept=True)
     inputs, note = model.fitted_.inputs, ""
     seen = inputs.image_shape if isinstance(inputs, FrontEnd) else None
     shape = image_shape_of(seen or info.shape) if kind == ".png" else ()
@@ -42,7 +42,7 @@ def dream(args: Namespace) -> None:
     elif kind == ".npz":
         content = npz_bytes({"x": x, "y": y})
     else:
-        names, flat, left_out = _name_columns(model, x.reshape(len(x), -1))
+        names, flat, left_out = name_columns(model, x)
         rows = ((*(f"{v:.7g}" for v in row), label) for row, label in zip(flat, y, strict=True))
         content = csv_text([*names, notes["label"]], rows).encode(errors="backslashreplace")
         if left_out:
@@ -52,11 +52,11 @@ def dream(args: Namespace) -> None:
     show(f"{args.out}: {count_noun(len(x), 'dream')} of {args.memory}{note}")
 
 
-def _name_columns(
+def name_columns(
     model: ContinualClassifier, x: NDArray[Any]
 ) -> tuple[Sequence[str], NDArray[Any], Sequence[str]]:
     """Names and values of the columns of numbers, and the names of those that are left out."""
-    columns = getattr(model, "columns_", None)
+    columns, x = getattr(model, "columns_", None), x.reshape(len(x), -1)
     if columns is None:
         return [f"x{column}" for column in range(x.shape[1])], x, []
     numbers = [name for name, kind in columns.state().items() if kind == "number"]
@@ -72,7 +72,7 @@ def export(args: Namespace) -> None:
     model, _ = load_memory(args)
     info = model.info()
     if info.generative:
-        generative_info(args, model, slept=True)
+        generative_info(args.memory, model, slept=True)
     content = onnx_bytes(model)
     write_atomic(args.onnx, content)
     if info.awake:

@@ -28,6 +28,7 @@ from dgdmn.cli.store import (
     find_name,
     generative_info,
     hold_memory,
+    known_tasks,
     load_memory,
     plain_errors,
     read_rows,
@@ -74,7 +75,7 @@ def sleep(args: Namespace) -> None:
     """Consolidate the short-term memory, and save."""
     with hold_memory(args.memory):
         memory = load_memory(args)
-        info, began = generative_info(args, memory[0]), time.monotonic()
+        info, began = generative_info(args.memory, memory[0]), time.monotonic()
         if not info.awake:
             show(f"{args.memory}: the short-term memory is empty; nothing to consolidate")
             return
@@ -93,19 +94,14 @@ def forget(args: Namespace) -> None:
     with hold_memory(args.memory):
         memory = load_memory(args)
         model, notes = memory
-        info = generative_info(args, model, can="forget")
+        generative_info(args.memory, model, can="forget")
         labels = [find_name(args, "label", text, model.classes_.tolist()) for text in args.labels]
-        known = [*info.consolidated, *info.awake]
-        tasks = [find_name(args, "task", text, known) for text in args.tasks]
+        tasks = [find_name(args, "task", text, known_tasks(memory)) for text in args.tasks]
         before = sum(one.n for one in components_of(model))
         with save_change(args.memory, memory), plain_errors():
             model.forget(labels=labels or None, tasks=tasks or None)
             left = count_tasks(model)
-            for task in [*notes["tasks"]]:
-                times, rows = left.get(task, (0, 0))
-                notes["tasks"][task] = [times, rows]
-                if not times:
-                    del notes["tasks"][task]
+            notes["tasks"] = {t: [*left[t]] for t in notes["tasks"] if t in left and left[t][0]}
     gone = count_noun(round(before - sum(one.n for one in components_of(model))), "row")
     kept = count_noun(len(model.classes_), "class", "classes")
     show(f"{args.memory}: forgot what it learned from {gone}; {kept} left")
@@ -118,12 +114,11 @@ def rename(args: Namespace) -> None:
     with hold_memory(args.memory):
         memory = load_memory(args)
         model, notes = memory
-        info, known = model.info(), model.classes_.tolist()
+        known, held = model.classes_.tolist(), known_tasks(memory)
         labels = {
             find_name(args, "label", old, known): _parse_label(args, new, known)
             for old, new in args.label or ()
         }
-        held = [*info.consolidated, *info.awake] or list(notes["tasks"])
         tasks = {find_name(args, "task", old, held): new for old, new in args.task or ()}
         with save_change(args.memory, memory), plain_errors():
             names = check_new_names("task", held, tasks)
@@ -158,7 +153,7 @@ def merge(args: Namespace) -> None:
     with hold_memory(out):
         memories = [load_memory(Namespace(**{**vars(args), "memory": path})) for path in parts]
         for path, (model, _) in zip(parts, memories, strict=True):
-            generative_info(Namespace(memory=path), model, can="merge")
+            generative_info(path, model, can="merge")
         (ours, notes), (theirs, more) = memories
         with plain_errors():
             model = merge_models(ours, theirs)
@@ -249,9 +244,8 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
 def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
     if found.y is None:
         has = f"; its columns are {join_names(found.names)}" if found.names else ""
-        raise UsageError(
-            f"{args.data} has no labels; name them with --label, or use class folders{has}"
-        )
+        advice = f"name them with --label, or use class folders{has}"
+        raise UsageError(f"{args.data} has no labels; {advice}")
     if found.task is None:
         return [(args.task, found)]
     if args.task and args.task != found.task_column:
