@@ -15,7 +15,7 @@ from dgdmn.algorithms import algorithm
 from dgdmn.config import override, resolve
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.export.onnx import _predictor, onnx_bytes
-from dgdmn.memory.budget import _cut
+from dgdmn.memory.components import cut_scatter
 
 
 def check_same_answers(model, X, tolerance=1e-5):
@@ -78,7 +78,7 @@ def mixture(shape, kind, **options):
         model.partial_fit(X, np.array(["x", "z", "y"])[y], ["w", "x", "y", "z"], task=task)
     ltm = model.fitted_.memory.ltm
     blocks = zip(ltm.components, itertools.cycle((60, 7, 0, 60)), strict=False)
-    ltm.components = tuple(_cut(one, q) for one, q in blocks)
+    ltm.components = tuple(cut_scatter(one, q, np.float32) for one, q in blocks)
     # A temperature at which answers are neither sure nor equal.
     X, frozen = rows(40)[0], ltm.pool.frozen
     scores = np.sort(ltm.joint_scores(model.fitted_.inputs.apply(X), ())[0], axis=1)
