@@ -37,10 +37,8 @@ class Request:
         """The collected runs of each spec that has any; later ones of an algorithm are variants."""
         groups: list[Group] = []
         for found in filter(None, map(self.results.find, self.specs)):
-            variant = sum(
-                (group.algorithm, group.first.stream) == (found[0].algorithm, found[0].stream)
-                for group in groups
-            )
+            earlier = [(group.algorithm, group.first.stream) for group in groups]
+            variant = earlier.count((found[0].algorithm, found[0].stream))
             groups.append(Group(found, {"preset paper"}, variant))
         return groups
 

@@ -11,21 +11,10 @@ from numpy.typing import NDArray
 from dgdmn import metrics
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import save
+from dgdmn.cli import store
 from dgdmn.cli.facts import MAX_SHOWN
 from dgdmn.cli.notes import add_evaluation
 from dgdmn.cli.output import check_target, csv_text, show
-from dgdmn.cli.store import (
-    check_data,
-    find_name,
-    hold_memory,
-    known_tasks,
-    load_memory,
-    mixtures_of,
-    plain_errors,
-    read_labeled,
-    read_rows,
-    utc_now,
-)
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import write_atomic
 from dgdmn.core.text import count_noun, format_ratio, join_names, worst_first
@@ -51,13 +40,13 @@ def predict(args: Namespace) -> None:
     """Write the best labels of each row as csv."""
     if args.out is not None:
         check_target(args.out)
-    model, notes = load_memory(args)
-    known = known_tasks((model, notes))
+    model, notes = store.load_memory(args)
+    known = store.known_tasks((model, notes))
     if args.task and known:
-        find_name(args, "task", args.task, known)
-    check_data(args)
-    found = read_rows(args, (model, notes))
-    with plain_errors():
+        store.find_name(args, "task", args.task, known)
+    store.check_data(args)
+    found = store.read_rows(args, (model, notes))
+    with store.plain_errors():
         answers = ask(model, found.inputs, args.task, args.unknown_rate)
     n, names = len(found.X), found.files or range(len(found.X))
     best = np.argsort(-answers.p, axis=1, kind="stable")[:, : args.top]
@@ -99,7 +88,7 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
     if info.short_term and not (task and info.by_task_name):
         recognition = model.recognize(rows)
         memories, unknown = recognition.answered_by.tolist(), ~recognition.known
-    if not mixtures_of(model):
+    if not store.mixtures_of(model):
         if rate:
             raise UsageError("--unknown-rate needs the mixture memory (preset best); leave it out")
         tasks = [one if one in info.awake else "" for one in memories]
@@ -115,14 +104,14 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
 
 def evaluate(args: Namespace) -> None:
     """Measure how often a memory is right about labeled rows, and add that to its history."""
-    with hold_memory(args.memory):
-        model, notes = load_memory(args)
-        found = read_labeled(args, (model, notes))
+    with store.hold_memory(args.memory):
+        model, notes = store.load_memory(args)
+        found = store.read_labeled(args, (model, notes))
         y, ours = np.asarray(found.y).tolist(), model.fitted_.labels[0]
         if isinstance(y[0], str) != isinstance(ours, str):
             kinds = f"labels like {y[0]!r}, but {args.memory} like {ours!r}"
             raise UsageError(f"{args.data} has {kinds}; use one kind")
-        with plain_errors():
+        with store.plain_errors():
             answers = ask(model, found.inputs, None, args.unknown_rate)
         entry = measure(args, model, answers, found)
         history = notes["evaluations"]
@@ -148,10 +137,9 @@ def evaluate(args: Namespace) -> None:
         texts = (f"{name} {_signed(change[name])}" for name in shares)
         show(f"change since {change['since']}: {', '.join(texts)}")
     for what, by in (("class", entry["by_class"]), ("task", entry["by_task"])):
-        worst = worst_first(by)
         if len(by) > 1:
             show(f"by {what}, the worst first:")
-        for name, (hits, of) in worst[:MAX_SHOWN]:
+        for name, (hits, of) in worst_first(by)[:MAX_SHOWN]:
             show(f"{what} {name}: {format_ratio(hits / of)} ({hits:,} of {count_noun(of, 'row')})")
         if len(by) > MAX_SHOWN:
             show(f"These are the {MAX_SHOWN} worst of {len(by):,}; --json shows all.")
@@ -170,7 +158,7 @@ def measure(
     by_class = metrics.count_right(right, map(str, y))
     by_task = {} if tasks is None else metrics.count_right(right, map(str, tasks.tolist()))
     return {
-        "time": utc_now(),
+        "time": store.utc_now(),
         "data": args.data.resolve().name,
         "rows": len(y),
         "accuracy": float(right.mean()),

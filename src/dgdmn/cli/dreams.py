@@ -37,8 +37,7 @@ def dream(args: Namespace) -> None:
     with plain_errors():
         x, y = model.sample(args.n, random_state=args.seed)
     if kind == ".png":
-        gray = _to_unit_range(x) if isinstance(inputs, FrontEnd) else inputs.apply(x)
-        content = _sheet(gray.reshape(len(x), *shape))
+        content = _sheet(to_gray(model, x).reshape(len(x), *shape))
     elif kind == ".npz":
         content = npz_bytes({"x": x, "y": y})
     else:
@@ -91,15 +90,20 @@ def image_shape_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     raise UsageError(f"samples of shape {shape} are not images; use .csv or .npz for --out")
 
 
-def _to_unit_range(x: NDArray[Any]) -> NDArray[Any]:
-    """Dreams of a mixture as gray values: of data outside of [0, 1], from their lowest to their highest value."""
-    low, high = (0.0, 1.0) if x.min() > -0.5 and x.max() < 1.5 else (x.min(), x.max())
-    return np.clip((x - low) / (high - low), 0, 1)
+def to_gray(model: ContinualClassifier, x: NDArray[Any], tail: float = 0.0) -> NDArray[np.uint8]:
+    """Dreams as gray values. A mixture clips nothing: a share `tail` on both sides may be out of range."""
+    inputs = model.fitted_.inputs
+    if isinstance(inputs, FrontEnd):
+        low, high = np.quantile(x, (tail, 1 - tail))
+        low, high = (0.0, 1.0) if low > -0.5 and high < 1.5 else (low, high)
+        unit = (x - low) / (high - low or 1.0)
+    else:
+        unit = inputs.apply(x)
+    return np.asarray(np.round(np.clip(unit, 0, 1) * 255), dtype=np.uint8)
 
 
-def _sheet(images: NDArray[Any]) -> bytes:
-    columns, content = math.ceil(math.sqrt(len(images))), io.BytesIO()
-    pixels = np.round(images * 255).astype(np.uint8)
+def _sheet(pixels: NDArray[np.uint8]) -> bytes:
+    columns, content = math.ceil(math.sqrt(len(pixels))), io.BytesIO()
     canvas, empty = tile(np.split(pixels, range(columns, len(pixels), columns)), columns)
     canvas[empty] = 255
     Image.fromarray(canvas).save(content, "PNG")

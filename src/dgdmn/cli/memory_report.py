@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.cli.answers import ask, measure
-from dgdmn.cli.dreams import image_shape_of, name_columns
+from dgdmn.cli.dreams import image_shape_of, name_columns, to_gray
 from dgdmn.cli.facts import FEW_ROWS, format_value, gather_facts
 from dgdmn.cli.notes import Notes
 from dgdmn.cli.output import show
@@ -94,22 +94,12 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
     if len(shape) > 1:
         with suppress(UsageError):  # no images
             shape = image_shape_of(shape)
-            gray = _to_gray(model, np.concatenate([rows[:SHOWN] for rows in of.values()]))
+            first = np.concatenate([rows[:SHOWN] for rows in of.values()])
+            gray = to_gray(model, first, tail=0.02)  # a few values are far out
             ends = np.cumsum([len(rows[:SHOWN]) for rows in of.values()])[:-1]
             sheets = np.split(gray.reshape(-1, *shape), ends)
             return {"why": " ".join(why), "images": dict(zip(of, sheets, strict=True))}
     return {"why": " ".join(why), "typical": _typical(model, of)}
-
-
-def _to_gray(model: ContinualClassifier, x: NDArray[Any]) -> NDArray[np.uint8]:
-    inputs = model.fitted_.inputs
-    if isinstance(inputs, FrontEnd):  # dreams are not clipped, and a few values are far out
-        low, high = np.quantile(x, (0.02, 0.98))
-        low, high = (0.0, 1.0) if low > -0.5 and high < 1.5 else (low, high)
-        unit = (x - low) / (high - low or 1.0)
-    else:
-        unit = inputs.apply(x)
-    return np.asarray(np.round(np.clip(unit, 0, 1) * 255), dtype=np.uint8)
 
 
 def _typical(model: ContinualClassifier, of: dict[str, NDArray[Any]]) -> dict[str, Any]:

@@ -38,8 +38,7 @@ class Group:
     @property
     def is_default(self) -> bool:
         """Whether it is what a user gets without any option: the page gives it a color of its own."""
-        plain = self.setting == f"preset {DEFAULT_PRESET}"
-        return self.algorithm == DEFAULT and plain
+        return (self.algorithm, self.setting) == (DEFAULT, f"preset {DEFAULT_PRESET}")
 
     @property
     def is_ceiling(self) -> bool:

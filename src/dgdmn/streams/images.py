@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import DataError
 from dgdmn.streams import fetch
-from dgdmn.streams.base import Pixels, Rows, TaskStream, check_fraction, one_class, seeded_rng
+from dgdmn.streams.base import Pixels, Rows, TaskStream, one_class, seeded_rng, split
 
 SIZE = (28, 28)
 TRAIN, TEST = 4500, 500
@@ -46,10 +46,10 @@ def parse_characters(path: Path, names: Sequence[str] = fetch.CONSONANTS) -> Cha
     if path.suffix == ".zip":
         return _parse_zip(path, names)
     with np.load(path, allow_pickle=False) as file:
-        images, labels, split = (file[key] for key in ("images", "labels", "split"))
+        images, labels, parts = (file[key] for key in ("images", "labels", "split"))
         label = {str(name): number for number, name in enumerate(file["class_names"])}
     return {
-        name: tuple(images[(labels == label[name]) & (split == part)] for part in (0, 1))
+        name: tuple(images[(labels == label[name]) & (parts == part)] for part in (0, 1))
         for name in names
     }
 
@@ -61,12 +61,13 @@ def _parse_zip(path: Path, names: Sequence[str]) -> Characters:
         with Image.open(io.BytesIO(archive.read(member))) as image:
             return np.asarray(image.convert("L")).reshape(32, 32)
 
+    def stack(part: str, name: str) -> Pixels:
+        return np.stack([decode(member) for member in members[part, name]])
+
     try:
         with zipfile.ZipFile(path) as archive:
             members = fetch.zip_members(archive)
-            parts = [[(part, name) for part in ("Train", "Test")] for name in names]
-            images = [[np.stack([*map(decode, members[key])]) for key in pair] for pair in parts]
-            return dict(zip(names, map(tuple, images), strict=True))
+            return {name: (stack("Train", name), stack("Test", name)) for name in names}
     except KeyError as error:
         missing = "/".join(error.args[0])
         raise DataError(f"{path} has no images in {missing}: fetch it again") from error
@@ -90,9 +91,7 @@ def _load_embedded(digit: int) -> tuple[Rows, Rows]:
     axis = interpolation_matrix(8, SIZE[0])
     rows = one_class(np.clip(axis @ small @ axis.T, 0, 1), digit)
     # Seed 0 instead of the stream's seed: runs with different seeds share the test rows.
-    order = seeded_rng(0, "embedded test part", digit).permutation(len(rows))
-    n_test = round(len(rows) / 5)
-    return rows.take(np.sort(order[n_test:])), rows.take(np.sort(order[:n_test]))
+    return split(rows, 0.2, seeded_rng(0, "embedded test part", digit), str(digit))
 
 
 def interpolation_matrix(n_in: int, n_out: int) -> Floats:
@@ -108,10 +107,9 @@ def shapes(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
 
     Where a shape has too few drawings, warped copies fill its training rows up.
     """
-    check_fraction("validation", validation)
     tasks = [(shape, (label,)) for label, shape in enumerate(fetch.SHAPES)]
     load = partial(_load_shape, seed)
-    augment = partial(_augment, seed, TRAIN - round(validation * TRAIN))
+    augment = partial(_augment, seed, validation)
     return TaskStream(
         "shapes", tasks, SIZE, load, seed=seed, validation=validation, note=_note, augment=augment
     )
@@ -139,7 +137,8 @@ def _parse_drawings(*paths: Path) -> dict[str, Pixels]:
     }
 
 
-def _augment(seed: int, n: int, number: int, train: Rows) -> Rows:
+def _augment(seed: int, validation: float, number: int, train: Rows) -> Rows:
+    n = TRAIN - round(validation * TRAIN)
     # Runs after the test and validation splits, so no copy of a held-out drawing is trained on.
     return one_class(add_warped(train.x, n, seeded_rng(seed, "shapes warp", number)), number)
 

@@ -121,16 +121,10 @@ def hapt_users(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """
     users, held_out, test_users = _split_users(validation)
     activities = tuple(range(len(fetch.CLASSES["hapt"])))
-    return TaskStream(
-        "hapt-users",
-        [(f"user {user}", activities) for user in users],
-        (141,),
-        partial(_load_hapt, [([user], held_out, test_users, activities) for user in users]),
-        seed=seed,
-        validation=validation,
-        note=HAPT_NOTE,
-        common_test=True,
-    )
+    tasks = [(f"user {user}", activities) for user in users]
+    load = partial(_load_hapt, [([user], held_out, test_users, activities) for user in users])
+    options: dict[str, Any] = {"seed": seed, "validation": validation, "note": HAPT_NOTE}
+    return TaskStream("hapt-users", tasks, (141,), load, common_test=True, **options)
 
 
 def _draw_tasks(name: str, names: Sequence[str], seed: int, size: int = 1) -> Tasks:

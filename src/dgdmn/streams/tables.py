@@ -452,10 +452,10 @@ def read_parquet(path: Path, wanted: Wanted) -> Arrays:
     for i in used:
         name, column = schema.names[i], whole.column(schema.names[i])
         if i in (places.label, places.task):
-            part = "label" if i == places.label else "task"
-            labels = _label_texts(path, name, part, _cells(column, pa).tolist())
-            check_size(path, len(labels) * (LABEL_BYTES + 4 * max(map(len, labels))))
-            found[i] = to_labels(labels)
+            labels = _Texts(path, name, "label" if i == places.label else "task")
+            labels.extend(_label_texts(_cells(column, pa).tolist()), 1)
+            check_size(path, labels.nbytes)
+            found[i] = labels.values()
         else:
             found[i] = _arrow_values(path, name, column, pa)
     return _to_arrays(path, schema.names, places, found, 1, wanted.text)
@@ -491,16 +491,14 @@ def _cells(column: Any, pa: Any) -> NDArray[Any]:
     return np.concatenate(parts)
 
 
-def _label_texts(path: Path, name: str, part: str, values: Sequence[Any]) -> list[str]:
+def _label_texts(values: Sequence[Any]) -> list[str]:
     """Labels as a csv file has them: whole numbers without a point, dates in ISO format, midnight left out."""
     texts, times = [], [value for value in values if isinstance(value, datetime.datetime)]
     if all(value.time() == datetime.time() for value in times):
         values = [v.date() if isinstance(v, datetime.datetime) else v for v in values]
-    for row, value in enumerate(values, start=1):
-        if value is None or value != value or (isinstance(value, str) and is_missing(value)):
-            where = f"row {row}, column {name!r}"
-            raise DataError(f"{path} has no {part} in {where}: fill or remove it")
+    for value in values:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        texts.append(value.isoformat() if isinstance(value, datetime.date) else str(value))
+        is_date = isinstance(value, datetime.date)
+        texts.append(value.isoformat() if is_date else "" if value is None else str(value))
     return texts
