@@ -75,15 +75,14 @@ def _list(targets: Sequence[Target], args: Namespace) -> None:
 def _run(targets: Sequence[Target], args: Namespace) -> list[Failure]:
     """Do the missing runs, the longest first. The same command continues after a kill."""
     from dgdmn.cli.progress import show_progress
+    from dgdmn.cli.run import stream_with_data
     from dgdmn.runs.environment import available_cores
-    from dgdmn.streams.fetch import fetch, verify
 
     directories, results = load_results(args.out)[0], load_results(args.results)[0]
     specs, failures = missing_runs(targets, args.seeds, directories, results), list[Failure]()
     for stream in dict.fromkeys(spec.stream for spec in specs):
         try:
-            if not all(verdict.ok for verdict in verify(stream)):
-                fetch(stream)
+            stream_with_data(stream)
         except DataError as error:
             failures += [_failure(spec.name, str(error)) for spec in specs if spec.stream == stream]
             specs = [spec for spec in specs if spec.stream != stream]

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from dgdmn.config.registry import stream_info
 from dgdmn.report.artifacts import embed, read_dreams, read_latents, read_resilience
 from dgdmn.report.charts import Line, Panel, image_grid, line_chart, scatter_chart
+from dgdmn.report.figures import WIDE
 from dgdmn.report.load import Run
 from dgdmn.report.sections import group_line
 from dgdmn.report.sections.curves import average_panel, task_panel
@@ -20,8 +21,6 @@ from dgdmn.report.table import Group, has_ltm_curves, mean, mean_curve
 from dgdmn.runs.spec import RunSpec
 from reproduction import paper
 from reproduction.results import Results, accuracies_under
-
-WIDE = (3.4, 2.4)  # width and height of a large panel in inches
 
 Drawing = Iterator[tuple[str, Figure]]  # suffix of the file name, and figure
 
@@ -38,10 +37,8 @@ class Request:
         """The collected runs of each spec that has any; later ones of an algorithm are variants."""
         groups: list[Group] = []
         for found in filter(None, map(self.results.find, self.specs)):
-            variant = sum(
-                (group.algorithm, group.first.stream) == (found[0].algorithm, found[0].stream)
-                for group in groups
-            )
+            earlier = [(group.algorithm, group.first.stream) for group in groups]
+            variant = earlier.count((found[0].algorithm, found[0].stream))
             groups.append(Group(found, {"preset paper"}, variant))
         return groups
 
@@ -118,8 +115,7 @@ def resilience(request: Request) -> Drawing:
         published, lines = paper.curve(kind), []
         for group in request.groups():
             name, preset = "nn" if group.algorithm == "joint" else "ltm", group.first.preset
-            style = style_of(group.algorithm, int(preset != "paper"))
-            x = published["x"]
+            style, x = style_of(group.algorithm, int(preset != "paper")), published["x"]
             y = [mean(accuracies_under(group.runs, kind, strength)) for strength in x]
             title = name.upper() if preset == "paper" else f"{name.upper()} ({preset})"
             lines.append(Line(title, x, y, style))

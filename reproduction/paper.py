@@ -38,10 +38,8 @@ def curve(name: str) -> dict[str, list[float]]:
     >>> curve("tdigits_last10")["dgdmn"][-1]
     0.833
     """
-    series = _DATA["curves"].get(name, {})
-    return {
-        key: [math.nan if y is None else float(y) for y in values] for key, values in series.items()
-    }
+    series = _DATA["curves"].get(name, {}).items()
+    return {key: [math.nan if y is None else float(y) for y in ys] for key, ys in series}
 
 
 def compare(values: Sequence[float], published: float | None) -> str:

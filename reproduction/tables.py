@@ -67,9 +67,8 @@ def machine(run: Run) -> str:
     versions, machine = run.config["versions"], run.config["machine"]
     processor = machine.get("processor") or "processor not recorded"
     software = f"Python {versions['python']}, torch {versions['torch']}, numpy {versions['numpy']}"
-    return (
-        f"{machine['system']} {machine['cpu']}, {machine['cores']} cores, {processor}; {software}"
-    )
+    system = f"{machine['system']} {machine['cpu']}, {machine['cores']} cores"
+    return f"{system}, {processor}; {software}"
 
 
 def machine_letters(runs: Iterable[Run]) -> dict[str, str]:

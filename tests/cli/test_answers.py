@@ -11,7 +11,7 @@ import pytest
 import dgdmn
 from dgdmn import DGDMN, metrics
 from dgdmn.algorithms.persistence import load_with_notes, save
-from dgdmn.cli import answers, notes, store
+from dgdmn.cli import notes, store
 from dgdmn.core.errors import UsageError
 
 CENTERS = {"ash": 0.0, "beech": 8.0, "cedar": 16.0, "=elm": 24.0}
@@ -77,7 +77,7 @@ def test_the_best_labels_their_probabilities_and_the_task(trees, call):
 
 def test_images_are_named_by_their_files(trees, call, monkeypatch):
     read, files = store.read_rows, tuple(f"+{n}.png" for n in range(160))
-    monkeypatch.setattr(answers, "read_rows", lambda *args: read(*args)._replace(files=files))
+    monkeypatch.setattr(store, "read_rows", lambda *args: read(*args)._replace(files=files))
     rows = read_csv(call("predict", "trees", "test.npz")[0])
     assert [row["row"] for row in rows[:2]] == ["'+0.png", "'+1.png"]
 

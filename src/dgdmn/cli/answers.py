@@ -3,7 +3,6 @@
 import json
 from argparse import Namespace
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,21 +11,15 @@ from numpy.typing import NDArray
 from dgdmn import metrics
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import save
+from dgdmn.cli import store
 from dgdmn.cli.facts import MAX_SHOWN
 from dgdmn.cli.notes import add_evaluation
 from dgdmn.cli.output import check_target, csv_text, show
-from dgdmn.cli.store import (
-    check_data,
-    hold_memory,
-    load_memory,
-    mixtures_of,
-    plain_errors,
-    read_rows,
-)
-from dgdmn.core.errors import UsageError, suggestion
+from dgdmn.core.errors import UsageError
 from dgdmn.core.files import write_atomic
 from dgdmn.core.text import count_noun, format_ratio, join_names, worst_first
 from dgdmn.memory.recognition import UNKNOWN_RATE
+from dgdmn.streams.readers import Arrays
 
 
 class Answers(NamedTuple):
@@ -47,33 +40,23 @@ def predict(args: Namespace) -> None:
     """Write the best labels of each row as csv."""
     if args.out is not None:
         check_target(args.out)
-    model, notes = load_memory(args)
-    info = model.info()
-    known = [*info.consolidated, *info.awake] or list(notes["tasks"])
-    if args.task and known and args.task not in known:
-        hint, names = suggestion(args.task, known), join_names(known)
-        raise UsageError(f"{args.memory} has no task {args.task!r}{hint}; it has {names}")
-    check_data(args)
-    found = read_rows(args, (model, notes))
-    with plain_errors():
+    model, notes = store.load_memory(args)
+    known = store.known_tasks((model, notes))
+    if args.task and known:
+        store.find_name(args, "task", args.task, known)
+    store.check_data(args)
+    found = store.read_rows(args, (model, notes))
+    with store.plain_errors():
         answers = ask(model, found.inputs, args.task, args.unknown_rate)
-    n, files = len(found.X), found.files
+    n, names = len(found.X), found.files or range(len(found.X))
     best = np.argsort(-answers.p, axis=1, kind="stable")[:, : args.top]
     labels, p = model.classes_[best].tolist(), np.take_along_axis(answers.p, best, axis=1).tolist()
     marks = [""] * n if answers.unknown is None else [str(u).lower() for u in answers.unknown]
     header = ["row", "label", "p"]
     header += [f"{name}_{place}" for place in range(2, len(best[0]) + 1) for name in ("label", "p")]
-    lines = (
-        (row, *_pairs(*ranked), *rest)
-        for row, ranked, *rest in zip(
-            files or range(n),
-            zip(labels, p, strict=True),
-            answers.tasks,
-            answers.memories,
-            marks,
-            strict=True,
-        )
-    )
+    pairs = map(_pairs, labels, p)
+    columns = zip(names, pairs, answers.tasks, answers.memories, marks, strict=True)
+    lines = ((name, *ranked, *rest) for name, ranked, *rest in columns)
     content = csv_text([*header, "task", "memory", "unknown"], lines)
     if args.out is None:
         show(*content.removesuffix("\n").split("\n"))
@@ -81,9 +64,8 @@ def predict(args: Namespace) -> None:
         write_atomic(args.out, content.encode(errors="backslashreplace"))
     if found.y is not None:
         right = sum(ours[0] == y for ours, y in zip(labels, found.y.tolist(), strict=True))
-        show(
-            f"accuracy {format_ratio(right / n)} ({right:,} of {count_noun(n, 'row')})", error=True
-        )
+        share = format_ratio(right / n)
+        show(f"accuracy {share} ({right:,} of {count_noun(n, 'row')})", error=True)
     if answers.unknown is not None and answers.unknown.any():
         marked = count_noun(int(answers.unknown.sum()), "row")
         show(f"{marked} of {n:,} marked as unknown", error=True)
@@ -92,9 +74,8 @@ def predict(args: Namespace) -> None:
 
 
 def _pairs(labels: Iterable[Any], p: Iterable[float]) -> list[Any]:
-    return [
-        cell for label, share in zip(labels, p, strict=True) for cell in (label, f"{share:.6g}")
-    ]
+    pairs = zip(labels, p, strict=True)
+    return [cell for label, share in pairs for cell in (label, f"{share:.6g}")]
 
 
 def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None) -> Answers:
@@ -107,7 +88,7 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
     if info.short_term and not (task and info.by_task_name):
         recognition = model.recognize(rows)
         memories, unknown = recognition.answered_by.tolist(), ~recognition.known
-    if not mixtures_of(model):
+    if not store.mixtures_of(model):
         if rate:
             raise UsageError("--unknown-rate needs the mixture memory (preset best); leave it out")
         tasks = [one if one in info.awake else "" for one in memories]
@@ -123,31 +104,22 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
 
 def evaluate(args: Namespace) -> None:
     """Measure how often a memory is right about labeled rows, and add that to its history."""
-    args.task = None
-    with hold_memory(args.memory):
-        model, notes = load_memory(args)
-        check_data(args)
-        found = read_rows(args, (model, notes))
-        if found.y is None:
-            raise UsageError(f"{args.data} has no labels; name them with --label")
-        y = found.y.tolist()
-        if isinstance(y[0], str) != isinstance(model.fitted_.labels[0], str):
-            theirs, ours = repr(y[0]), repr(model.fitted_.labels[0])
-            raise UsageError(
-                f"{args.data} has labels like {theirs}, but {args.memory} like {ours}; use one kind"
-            )
-        with plain_errors():
+    with store.hold_memory(args.memory):
+        model, notes = store.load_memory(args)
+        found = store.read_labeled(args, (model, notes))
+        y, ours = np.asarray(found.y).tolist(), model.fitted_.labels[0]
+        if isinstance(y[0], str) != isinstance(ours, str):
+            kinds = f"labels like {y[0]!r}, but {args.memory} like {ours!r}"
+            raise UsageError(f"{args.data} has {kinds}; use one kind")
+        with store.plain_errors():
             answers = ask(model, found.inputs, None, args.unknown_rate)
-        entry = measure(model, answers, y, found.task)
-        entry = {"time": entry.pop("time"), "data": args.data.resolve().name, **entry}
+        entry = measure(args, model, answers, found)
         history = notes["evaluations"]
         last = next((one for one in reversed(history) if one["data"] == entry["data"]), None)
         add_evaluation(notes, entry)
         save(model, args.memory, notes)
-    change = last and {
-        "since": last["time"],
-        **{name: entry[name] - last[name] for name in ("accuracy", "macro")},
-    }
+    shares = ("accuracy", "macro")
+    change = last and {"since": last["time"], **{k: entry[k] - last[k] for k in shares}}
     if answers.why:
         show(f"dgdmn: {answers.why}", error=True)
     if args.json:
@@ -162,13 +134,12 @@ def evaluate(args: Namespace) -> None:
     parts += [] if entry["unknown"] is None else [f"unknown {format_ratio(entry['unknown'])}"]
     show("; ".join(parts))
     if change:
-        texts = (f"{name} {_signed(change[name])}" for name in ("accuracy", "macro"))
+        texts = (f"{name} {_signed(change[name])}" for name in shares)
         show(f"change since {change['since']}: {', '.join(texts)}")
     for what, by in (("class", entry["by_class"]), ("task", entry["by_task"])):
-        worst = worst_first(by)
         if len(by) > 1:
             show(f"by {what}, the worst first:")
-        for name, (hits, of) in worst[:MAX_SHOWN]:
+        for name, (hits, of) in worst_first(by)[:MAX_SHOWN]:
             show(f"{what} {name}: {format_ratio(hits / of)} ({hits:,} of {count_noun(of, 'row')})")
         if len(by) > MAX_SHOWN:
             show(f"These are the {MAX_SHOWN} worst of {len(by):,}; --json shows all.")
@@ -177,16 +148,18 @@ def evaluate(args: Namespace) -> None:
 
 
 def measure(
-    model: ContinualClassifier, answers: Answers, y: list[Any], tasks: Any
+    args: Namespace, model: ContinualClassifier, answers: Answers, rows: Arrays
 ) -> dict[str, Any]:
     """Accuracies, calibration and the share of unknown rows; a label that was never learned counts as wrong."""
     place = {label: index for index, label in enumerate(model.classes_.tolist())}
+    y, tasks = np.asarray(rows.y).tolist(), rows.task
     columns = np.array([place.get(label, -1) for label in y])
     right = answers.p.argmax(axis=1) == columns
     by_class = metrics.count_right(right, map(str, y))
     by_task = {} if tasks is None else metrics.count_right(right, map(str, tasks.tolist()))
     return {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time": store.utc_now(),
+        "data": args.data.resolve().name,
         "rows": len(y),
         "accuracy": float(right.mean()),
         "macro": metrics.macro_accuracy(by_class),

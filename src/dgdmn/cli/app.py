@@ -38,9 +38,8 @@ def run_command(program: str, command: Callable[[list[str]], int], words: list[s
     except OSError as error:
         code = fail(f"{error.filename or 'input/output'}: {error.strerror or error}")
     except Exception as error:
-        if arrived and isinstance(
-            error, SystemError
-        ):  # CPython 3.11, interrupted while it compiles
+        # CPython 3.11 raises a SystemError if it is interrupted while it compiles.
+        if arrived and isinstance(error, SystemError):
             code = fail(_interrupted(program, words))
         else:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -1,9 +1,10 @@
 """`dgdmn compare`: methods on the same tasks, and one table of them as text, csv, Markdown and TeX."""
 
+import math
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def compare(args: Namespace) -> int:
     specs = [
         spec
         for stream in streams
-        for spec in specs_of(args, stream, entries, seeds, data=data, ceilings_together=True)
+        for spec in specs_of(args, stream, entries, seeds, data, ceilings_together=True)
     ]
     for stream in streams:
         if stream not in data:
@@ -148,11 +149,8 @@ def to_csv(table: Comparison) -> str:
     rows: list[list[object]] = []
     for stream, groups in table.items():
         for group in groups:
-            known = [group.values(number) for number in numbers]
-            pairs = [
-                (group.mean(number), group.sem(number)) if values else ("", "")
-                for number, values in zip(numbers, known, strict=True)
-            ]
+            known = [(group.mean(number), group.sem(number)) for number in numbers]
+            pairs = [pair if math.isfinite(pair[0]) else ("", "") for pair in known]
             flags = (int(group.stores_rows), int(group.is_ceiling))
             cells = [cell for pair in pairs for cell in pair]
             rows.append([stream, group.name, *flags, *cells, len(group.ended)])
@@ -196,8 +194,4 @@ def to_tex(table: Comparison) -> str:
     return "\n".join([*lines, r"\end{tabular}", ""])
 
 
-WRITERS: dict[str, Callable[[Comparison], str]] = {
-    ".csv": to_csv,
-    ".md": to_markdown,
-    ".tex": to_tex,
-}
+WRITERS = {".csv": to_csv, ".md": to_markdown, ".tex": to_tex}

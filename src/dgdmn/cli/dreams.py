@@ -28,7 +28,7 @@ def dream(args: Namespace) -> None:
     if kind not in (".png", ".csv", ".npz"):
         raise UsageError(f"--out {args.out} has an unknown ending; use .png, .csv or .npz")
     model, notes = load_memory(args)
-    info = generative_info(args, model, slept=True)
+    info = generative_info(args.memory, model, slept=True)
     inputs, note = model.fitted_.inputs, ""
     seen = inputs.image_shape if isinstance(inputs, FrontEnd) else None
     shape = image_shape_of(seen or info.shape) if kind == ".png" else ()
@@ -37,12 +37,11 @@ def dream(args: Namespace) -> None:
     with plain_errors():
         x, y = model.sample(args.n, random_state=args.seed)
     if kind == ".png":
-        gray = _to_unit_range(x) if isinstance(inputs, FrontEnd) else inputs.apply(x)
-        content = _sheet(gray.reshape(len(x), *shape))
+        content = _sheet(to_gray(model, x).reshape(len(x), *shape))
     elif kind == ".npz":
         content = npz_bytes({"x": x, "y": y})
     else:
-        names, flat, left_out = _name_columns(model, x.reshape(len(x), -1))
+        names, flat, left_out = name_columns(model, x)
         rows = ((*(f"{v:.7g}" for v in row), label) for row, label in zip(flat, y, strict=True))
         content = csv_text([*names, notes["label"]], rows).encode(errors="backslashreplace")
         if left_out:
@@ -52,11 +51,11 @@ def dream(args: Namespace) -> None:
     show(f"{args.out}: {count_noun(len(x), 'dream')} of {args.memory}{note}")
 
 
-def _name_columns(
+def name_columns(
     model: ContinualClassifier, x: NDArray[Any]
 ) -> tuple[Sequence[str], NDArray[Any], Sequence[str]]:
     """Names and values of the columns of numbers, and the names of those that are left out."""
-    columns = getattr(model, "columns_", None)
+    columns, x = getattr(model, "columns_", None), x.reshape(len(x), -1)
     if columns is None:
         return [f"x{column}" for column in range(x.shape[1])], x, []
     numbers = [name for name, kind in columns.state().items() if kind == "number"]
@@ -72,7 +71,7 @@ def export(args: Namespace) -> None:
     model, _ = load_memory(args)
     info = model.info()
     if info.generative:
-        generative_info(args, model, slept=True)
+        generative_info(args.memory, model, slept=True)
     content = onnx_bytes(model)
     write_atomic(args.onnx, content)
     if info.awake:
@@ -91,15 +90,20 @@ def image_shape_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     raise UsageError(f"samples of shape {shape} are not images; use .csv or .npz for --out")
 
 
-def _to_unit_range(x: NDArray[Any]) -> NDArray[Any]:
-    """Dreams of a mixture as gray values: of data outside of [0, 1], from their lowest to their highest value."""
-    low, high = (0.0, 1.0) if x.min() > -0.5 and x.max() < 1.5 else (x.min(), x.max())
-    return np.clip((x - low) / (high - low), 0, 1)
+def to_gray(model: ContinualClassifier, x: NDArray[Any], tail: float = 0.0) -> NDArray[np.uint8]:
+    """Dreams as gray values. A mixture clips nothing: a share `tail` on both sides may be out of range."""
+    inputs = model.fitted_.inputs
+    if isinstance(inputs, FrontEnd):
+        low, high = np.quantile(x, (tail, 1 - tail))
+        low, high = (0.0, 1.0) if low > -0.5 and high < 1.5 else (low, high)
+        unit = (x - low) / (high - low or 1.0)
+    else:
+        unit = inputs.apply(x)
+    return np.asarray(np.round(np.clip(unit, 0, 1) * 255), dtype=np.uint8)
 
 
-def _sheet(images: NDArray[Any]) -> bytes:
-    columns, content = math.ceil(math.sqrt(len(images))), io.BytesIO()
-    pixels = np.round(images * 255).astype(np.uint8)
+def _sheet(pixels: NDArray[np.uint8]) -> bytes:
+    columns, content = math.ceil(math.sqrt(len(pixels))), io.BytesIO()
     canvas, empty = tile(np.split(pixels, range(columns, len(pixels), columns)), columns)
     canvas[empty] = 255
     Image.fromarray(canvas).save(content, "PNG")

@@ -130,6 +130,7 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
         for memory in mixtures
         for one in memory.components
     ]
+    small = [f"{one['label']} in {one['task']}" for one in described if one["rows"] < FEW_ROWS]
     return {
         "parts": parts,
         "front end": {"features": inputs.kind, "numbers": spec.d, "code": spec.q},
@@ -139,9 +140,7 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
             "temperature": frozen.temperature,
         },
         "components": described,
-        "close to their rows": [
-            f"{one['label']} in {one['task']}" for one in described if one["rows"] < FEW_ROWS
-        ],
+        "close to their rows": small,
     }
 
 

@@ -141,9 +141,8 @@ def report(args: Namespace) -> None:
     memories = [path for path in args.run if holds_memory(path)]
     if memories:
         if len(args.run) > 1 or args.table or args.figures:
-            raise UsageError(
-                f"{memories[0]} is a memory; give it alone, with --out and --data only"
-            )
+            advice = "give it alone, with --out and --data only"
+            raise UsageError(f"{memories[0]} is a memory; {advice}")
         from dgdmn.cli.memory_report import report_memory
 
         report_memory(args)

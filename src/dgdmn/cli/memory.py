@@ -17,23 +17,10 @@ from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.fitted import check_new_names
 from dgdmn.algorithms.persistence import algorithm_name, save
+from dgdmn.cli import store
 from dgdmn.cli.notes import read_notes
 from dgdmn.cli.options import check_applicable
 from dgdmn.cli.output import show
-from dgdmn.cli.store import (
-    Memory,
-    check_data,
-    components_of,
-    count_tasks,
-    find_name,
-    generative_info,
-    hold_memory,
-    load_memory,
-    plain_errors,
-    read_rows,
-    save_change,
-    utc_now,
-)
 from dgdmn.config import override, resolve, to_dict
 from dgdmn.config.entries import flag, split_algorithm
 from dgdmn.config.registry import algorithm_info
@@ -55,11 +42,11 @@ def learn(args: Namespace) -> None:
     name, preset = split_algorithm(args.algorithm, args.preset)
     args.algorithm = args.algorithm and name
     check_applicable(name, args.changes)
-    check_data(args)
-    with hold_memory(args.memory) as states:
+    store.check_data(args)
+    with store.hold_memory(args.memory) as states:
         memory = _load_or_create(args, name, preset)
-        tasks = _split(args, found := read_rows(args, memory, args.task))
-        with plain_errors():  # before the first of several tasks is learned
+        tasks = _split(args, found := store.read_rows(args, memory, args.task))
+        with store.plain_errors():  # before the first of several tasks is learned
             memory[0].check_rows(found.inputs, np.asarray(found.y))
         memory[1]["label"] = found.label or memory[1]["label"]
         memory[1]["task"] = found.task_column or memory[1]["task"]
@@ -72,13 +59,13 @@ def learn(args: Namespace) -> None:
 
 def sleep(args: Namespace) -> None:
     """Consolidate the short-term memory, and save."""
-    with hold_memory(args.memory):
-        memory = load_memory(args)
-        info, began = generative_info(args, memory[0]), time.monotonic()
+    with store.hold_memory(args.memory):
+        memory = store.load_memory(args)
+        info, began = store.generative_info(args.memory, memory[0]), time.monotonic()
         if not info.awake:
             show(f"{args.memory}: the short-term memory is empty; nothing to consolidate")
             return
-        with save_change(args.memory, memory) as events:
+        with store.save_change(args.memory, memory) as events:
             memory[0].sleep()
     replays = [event for event in events if isinstance(event, Replayed)]  # none of a mixture
     source = f" from {count_noun(sum(e.n_tasks for e in replays), 'dream')}" if replays else ""
@@ -90,23 +77,19 @@ def forget(args: Namespace) -> None:
     """Remove what was learned of labels or tasks, and save."""
     if not args.labels and not args.tasks:
         raise UsageError("nothing to forget; give --labels, --tasks or both")
-    with hold_memory(args.memory):
-        memory = load_memory(args)
+    with store.hold_memory(args.memory):
+        memory = store.load_memory(args)
         model, notes = memory
-        info = generative_info(args, model, can="forget")
-        labels = [find_name(args, "label", text, model.classes_.tolist()) for text in args.labels]
-        known = [*info.consolidated, *info.awake]
-        tasks = [find_name(args, "task", text, known) for text in args.tasks]
-        before = sum(one.n for one in components_of(model))
-        with save_change(args.memory, memory), plain_errors():
+        store.generative_info(args.memory, model, can="forget")
+        known, held = model.classes_.tolist(), store.known_tasks(memory)
+        labels = [store.find_name(args, "label", text, known) for text in args.labels]
+        tasks = [store.find_name(args, "task", text, held) for text in args.tasks]
+        before = sum(one.n for one in store.components_of(model))
+        with store.save_change(args.memory, memory), store.plain_errors():
             model.forget(labels=labels or None, tasks=tasks or None)
-            left = count_tasks(model)
-            for task in [*notes["tasks"]]:
-                times, rows = left.get(task, (0, 0))
-                notes["tasks"][task] = [times, rows]
-                if not times:
-                    del notes["tasks"][task]
-    gone = count_noun(round(before - sum(one.n for one in components_of(model))), "row")
+            left = store.count_tasks(model)
+            notes["tasks"] = {t: [*left[t]] for t in notes["tasks"] if t in left and left[t][0]}
+    gone = count_noun(round(before - sum(one.n for one in store.components_of(model))), "row")
     kept = count_noun(len(model.classes_), "class", "classes")
     show(f"{args.memory}: forgot what it learned from {gone}; {kept} left")
 
@@ -115,17 +98,16 @@ def rename(args: Namespace) -> None:
     """Give labels or tasks other names, and save."""
     if not args.label and not args.task:
         raise UsageError("nothing to rename; give --label OLD NEW, --task OLD NEW or both")
-    with hold_memory(args.memory):
-        memory = load_memory(args)
+    with store.hold_memory(args.memory):
+        memory = store.load_memory(args)
         model, notes = memory
-        info, known = model.info(), model.classes_.tolist()
+        known, held = model.classes_.tolist(), store.known_tasks(memory)
         labels = {
-            find_name(args, "label", old, known): _parse_label(args, new, known)
+            store.find_name(args, "label", old, known): _parse_label(args, new, known)
             for old, new in args.label or ()
         }
-        held = [*info.consolidated, *info.awake] or list(notes["tasks"])
-        tasks = {find_name(args, "task", old, held): new for old, new in args.task or ()}
-        with save_change(args.memory, memory), plain_errors():
+        tasks = {store.find_name(args, "task", old, held): new for old, new in args.task or ()}
+        with store.save_change(args.memory, memory), store.plain_errors():
             names = check_new_names("task", held, tasks)
             keeps_tasks = hasattr(model.fitted_.memory, "rename_tasks")
             model.rename(labels=labels, tasks=names if keeps_tasks else None)
@@ -155,27 +137,29 @@ def merge(args: Namespace) -> None:
         raise UsageError("--out is missing; name the directory of the merged memory")
     if holds_memory(out) and not any(path.exists() and out.samefile(path) for path in parts):
         raise UsageError(f"{out} is another memory; name a new directory, or one of the two")
-    with hold_memory(out):
-        memories = [load_memory(Namespace(**{**vars(args), "memory": path})) for path in parts]
+    with store.hold_memory(out):
+        memories = [
+            store.load_memory(Namespace(**{**vars(args), "memory": path})) for path in parts
+        ]
         for path, (model, _) in zip(parts, memories, strict=True):
-            generative_info(Namespace(memory=path), model, can="merge")
+            store.generative_info(path, model, can="merge")
         (ours, notes), (theirs, more) = memories
-        with plain_errors():
+        with store.plain_errors():
             model = merge_models(ours, theirs)
         for task, counts in more["tasks"].items():
             old = notes["tasks"].pop(task, [0, 0])
             notes["tasks"][task] = [a + b for a, b in zip(old, counts, strict=True)]
-        notes |= {"slept": utc_now(), "learned": more["learned"] | notes["learned"]}
+        notes |= {"slept": store.utc_now(), "learned": more["learned"] | notes["learned"]}
         save(model, out, notes)
     classes = count_noun(len(model.classes_), "class", "classes")
     tasks = count_noun(len(model.info().consolidated), "task")
     show(f"{out}: merged {join_names(map(str, parts))}; {tasks}, {classes}")
 
 
-def _load_or_create(args: Namespace, name: str, preset: str) -> Memory:
+def _load_or_create(args: Namespace, name: str, preset: str) -> store.Memory:
     config = override(resolve(preset), args.changes)
     if holds_memory(args.memory):
-        memory = load_memory(args)
+        memory = store.load_memory(args)
         _check_same(args, to_dict(config), memory[0])
         return memory
     kind, options, info = algorithm(name), to_dict(config), algorithm_info(name)
@@ -209,29 +193,30 @@ def _check_same(args: Namespace, wanted: dict[str, Any], model: ContinualClassif
             raise UsageError(f"{args.memory} was created with {was}, not {now}; {advice}")
 
 
-def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays) -> str:
+def _learn_task(args: Namespace, memory: store.Memory, task: str | None, rows: Arrays) -> str:
     """Learn one task, save the memory, and return a line about it."""
     (model, notes), y, began = memory, np.asarray(rows.y), time.monotonic()
     new, tasks = not model.__sklearn_is_fitted__(), notes["tasks"]
-    counts = {} if new else count_tasks(model)
+    counts = {} if new else store.count_tasks(model)
     known = {*counts, *tasks}
     if not getattr(model, "uses_task_names", True):
         task = None  # it is ignored
     if task is None and not algorithm_info(algorithm_name(type(model))).generative:
         task = next(name for n in itertools.count(1) if (name := f"task {n}") not in tasks)
-    with save_change(args.memory, memory) as events, plain_errors():
+    with store.save_change(args.memory, memory) as events, store.plain_errors():
         model.partial_fit(rows.inputs, y, task=task)
         found = [event.tasks[0] for event in events if isinstance(event, Replayed)]
         learned = {found[0] if found else task or "": len(rows.X)}
         unnamed = task is None or not model.info().by_task_name
-        if unnamed and (after := count_tasks(model)):  # each row has joined a task of its class
+        # Without a name, each row has joined a task of its class.
+        if unnamed and (after := store.count_tasks(model)):
             met = {name: counts.get(name, (0, 0)) for name in after}
             met = {name: old for name, old in met.items() if after[name][0] > old[0]}
             learned = {name: max(0, after[name][1] - old[1]) for name, old in met.items()}
         for name, more in learned.items():
             times, before = tasks.pop(name, (0, 0))  # the latest task comes last
             tasks[name] = [times + 1, before + more]
-            notes["learned"][name] = utc_now()
+            notes["learned"][name] = store.utc_now()
         took = format_duration(time.monotonic() - began)
     sizes = f"{count_noun(len(rows.X), 'row')}, {count_noun(len(np.unique(y)), 'class', 'classes')}"
     joined = unnamed and known.issuperset(learned)
@@ -249,9 +234,8 @@ def _learn_task(args: Namespace, memory: Memory, task: str | None, rows: Arrays)
 def _split(args: Namespace, found: Arrays) -> list[tuple[str | None, Arrays]]:
     if found.y is None:
         has = f"; its columns are {join_names(found.names)}" if found.names else ""
-        raise UsageError(
-            f"{args.data} has no labels; name them with --label, or use class folders{has}"
-        )
+        advice = f"name them with --label, or use class folders{has}"
+        raise UsageError(f"{args.data} has no labels; {advice}")
     if found.task is None:
         return [(args.task, found)]
     if args.task and args.task != found.task_column:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.cli.answers import ask, measure
-from dgdmn.cli.dreams import image_shape_of
+from dgdmn.cli.dreams import image_shape_of, name_columns, to_gray
 from dgdmn.cli.facts import FEW_ROWS, format_value, gather_facts
 from dgdmn.cli.notes import Notes
 from dgdmn.cli.output import show
-from dgdmn.cli.store import check_data, components_of, load_memory, plain_errors, read_rows
+from dgdmn.cli.store import components_of, load_memory, plain_errors, read_labeled
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import write_atomic
@@ -29,7 +29,7 @@ BINS = 10  # of the reliability chart
 
 def report_memory(args: Namespace) -> None:
     """Write the page of a memory."""
-    args.memory, args.samples, args.task = args.run[0], 0, None
+    args.memory, args.samples = args.run[0], 0
     model, notes = load_memory(args)
     facts = _gather(args, model, notes)
     facts["test"] = _test(args, model, notes) if args.data is not None else None
@@ -49,11 +49,8 @@ def _gather(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[s
         for name, task in found["tasks"].items()
     ]
     settings = {"algorithm": algorithm_info(info.algorithm).title, "input": found["shape"]}
-    settings |= {
-        key: found[key]
-        for key in ("front end", "chosen", "kappa", "n_stm", "n_max")
-        if key in found
-    }
+    shown = ("front end", "chosen", "kappa", "n_stm", "n_max")
+    settings |= {key: found[key] for key in shown if key in found}
     few = [label for label, rows in classes.items() if rows < FEW_ROWS]
     return {
         "name": args.memory.resolve().name,
@@ -97,61 +94,40 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
     if len(shape) > 1:
         with suppress(UsageError):  # no images
             shape = image_shape_of(shape)
-            gray = _to_gray(model, np.concatenate([rows[:SHOWN] for rows in of.values()]))
+            first = np.concatenate([rows[:SHOWN] for rows in of.values()])
+            gray = to_gray(model, first, tail=0.02)  # a few values are far out
             ends = np.cumsum([len(rows[:SHOWN]) for rows in of.values()])[:-1]
             sheets = np.split(gray.reshape(-1, *shape), ends)
             return {"why": " ".join(why), "images": dict(zip(of, sheets, strict=True))}
-    flat = {label: rows.reshape(len(rows), -1) for label, rows in of.items()}
-    return {"why": " ".join(why), "typical": _typical(model, flat)}
-
-
-def _to_gray(model: ContinualClassifier, x: NDArray[Any]) -> NDArray[np.uint8]:
-    inputs = model.fitted_.inputs
-    if isinstance(inputs, FrontEnd):  # dreams are not clipped, and a few values are far out
-        low, high = np.quantile(x, (0.02, 0.98))
-        low, high = (0.0, 1.0) if low > -0.5 and high < 1.5 else (low, high)
-        unit = (x - low) / (high - low or 1.0)
-    else:
-        unit = inputs.apply(x)
-    return np.asarray(np.round(np.clip(unit, 0, 1) * 255), dtype=np.uint8)
+    return {"why": " ".join(why), "typical": _typical(model, of)}
 
 
 def _typical(model: ContinualClassifier, of: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Mean and standard deviation of the dreams of each class, in the columns where classes differ most."""
-    columns = getattr(model, "columns_", None)
-    if columns is not None:  # coded categories say nothing
-        of = {label: rows[:, ~columns.is_coded] for label, rows in of.items()}
-    means = np.array([rows.mean(axis=0) for rows in of.values()])
-    spreads = np.array([rows.std(axis=0) for rows in of.values()])
+    numbers = [name_columns(model, rows)[:2] for rows in of.values()]  # codes say nothing
+    names = numbers[0][0]
+    means = np.array([rows.mean(axis=0) for _, rows in numbers])
+    spreads = np.array([rows.std(axis=0) for _, rows in numbers])
     contrast = means.std(axis=0) / (spreads.mean(axis=0) + 1e-12)
     chosen = np.sort(np.argsort(-contrast, kind="stable")[:COLUMNS])
-    names = getattr(model, "feature_names_in_", [f"x{n}" for n in range(means.shape[1])])
-    if columns is not None:
-        pairs = zip(columns.names, columns.kinds, strict=True)
-        names = [name for name, kind in pairs if kind == "number"]
     found = zip(of, means[:, chosen].tolist(), spreads[:, chosen].tolist(), strict=True)
     rows = [
         (label, [f"{m:.4g} ± {s:.2g}" for m, s in zip(mean, spread, strict=True)])
         for label, mean, spread in found
     ]
-    return {"columns": [str(names[n]) for n in chosen], "rows": rows, "of": means.shape[1]}
+    return {"columns": [names[n] for n in chosen], "rows": rows, "of": len(names)}
 
 
 def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:
     """Counts of right and wrong answers, calibration and unknown rows, on rows with labels."""
-    check_data(args)
-    found = read_rows(args, (model, notes))
-    if found.y is None:
-        raise UsageError(f"{args.data} has no labels; name them with --label")
+    found = read_labeled(args, (model, notes))
     with plain_errors():
         answers = ask(model, found.inputs, None, None)
-    entry = measure(model, answers, found.y.tolist(), None)
+    entry = measure(args, model, answers, found)
     labels = [str(label) for label in model.classes_.tolist()]
-    names = [
-        *labels,
-        *sorted(entry["by_class"].keys() - set(labels)),
-    ]  # the last were never learned
-    true = np.array([names.index(str(label)) for label in found.y.tolist()])
+    never_learned = sorted(entry["by_class"].keys() - set(labels))
+    names = [*labels, *never_learned]
+    true = np.array([names.index(str(label)) for label in np.asarray(found.y).tolist()])
     answer, sure = answers.p.argmax(axis=1), answers.p.max(axis=1)
     confusion = np.zeros((len(names), len(labels)), int)
     np.add.at(confusion, (true, answer), 1)
@@ -161,7 +137,6 @@ def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str
     return {
         **entry,
         "why": answers.why,
-        "data": args.data.resolve().name,
         "answers": labels,
         "confusion": {name: confusion[names.index(name)].tolist() for name in entry["by_class"]},
         "bins": [(float(sure[b].mean()), float(right[b].mean()), int(b.sum())) for b in chosen],

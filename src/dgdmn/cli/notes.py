@@ -16,8 +16,8 @@ MAX_BYTES = 1_000_000
 
 def read_notes(saved: Any) -> Notes:
     """The notes of a saved memory. Those of another program, or edited ones, are left out."""
-    notes = Notes(tasks={}, learned={}, slept=None, evaluations=[], label="label", ignore=[])
-    notes["task"] = "task"
+    notes = Notes(tasks={}, learned={}, slept=None, evaluations=[])
+    notes |= {"label": "label", "ignore": [], "task": "task"}
     wrong = (TypeError, KeyError, ValueError, AttributeError)
     with suppress(*wrong):
         tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}

@@ -18,8 +18,6 @@ from dgdmn.core.text import format_option
 DATASETS = list(dict.fromkeys(info.dataset for info in STREAMS.values() if info.dataset))
 _DATA = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text("utf-8"))
 _ARGUMENT = re.compile(r"(~?)(--[a-z-]+|[A-Z]+)(?: ([^\s=]+)(?:=(\S+))?)?  +(.+)")
-
-
 _NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)
 
 

@@ -17,10 +17,8 @@ def show(*lines: object, error: bool = False) -> None:
     """Print lines with their control characters replaced, so that no text steers the terminal."""
     file = sys.stderr if error else sys.stdout
     encoding = getattr(file, "encoding", None) or "utf-8"
-    texts = (
-        printable(line).encode(encoding, "backslashreplace").decode(encoding) for line in lines
-    )
-    print(*texts, sep="\n", file=file, flush=True)
+    text = "\n".join(map(printable, lines)).encode(encoding, "backslashreplace")
+    print(text.decode(encoding), file=file, flush=True)
 
 
 def check_target(path: Path) -> None:

@@ -42,9 +42,8 @@ def show_progress(
     """
     console, statuses = Console(stderr=True), dict[str, _Status]()
     began = datetime.now(UTC).isoformat(timespec="milliseconds")
-    name, about = (
-        TextColumn(key, markup=False) for key in ("{task.description}", "{task.fields[text]}")
-    )
+    shown = ("{task.description}", "{task.fields[text]}")
+    name, about = (TextColumn(key, markup=False) for key in shown)
     columns = name, BarColumn(24), about
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         ids = {name: bars.add_task(text.printable(name), total=1, text="") for name in runs}
@@ -75,13 +74,10 @@ def _read(directory: Path, began: str) -> _Status | None:
         status = read_status(directory) or {}
         if status["heartbeat"] < began:
             return None
-        share, seconds, left = (
-            float(status[key] or 0) for key in ("share", "seconds", "seconds_left")
-        )
-        parts = [
-            f"task {status['step']}/{status['steps']} ({status['task']})",
-            str(status["phase"]),
-        ]
+        numbers = ("share", "seconds", "seconds_left")
+        share, seconds, left = (float(status[key] or 0) for key in numbers)
+        place = f"task {status['step']}/{status['steps']} ({status['task']})"
+        parts = [place, str(status["phase"])]
         if status["acc"] is not None:
             parts.append(f"accuracy on tasks seen {text.format_ratio(status['acc'])}")
         parts.append(f"{text.format_percent(share)} of the work done")
@@ -108,8 +104,7 @@ def _describe_all(known: Sequence[_Status], runs: int, failed: int, jobs: int) -
 def print_result(record: RunRecord) -> None:
     """Print the result of a run in a line, as soon as it is there."""
     config, summary = record.config, record.summary or {}
-    options = {**config.get("changes", {}), **config.get("arguments", {})}
-    name = text.format_entry(f"{config['algorithm']}:{config['preset']}", options)
+    name = text.format_entry(f"{config['algorithm']}:{config['preset']}", _options(record))
     parts = [f"ACC {text.format_ratio(summary['acc'])}"] if "acc" in summary else []
     if isinstance(size := summary.get("memory_bytes"), int):
         parts.append(text.format_bytes(size))
@@ -143,19 +138,17 @@ def print_results(records: Sequence[RunRecord]) -> None:
     show("recorded in", *(f"  {record.directory}" for record in records))
 
 
+def _options(record: RunRecord) -> dict[str, Any]:
+    return {**record.config.get("changes", {}), **record.config.get("arguments", {})}
+
+
 def _name_variants(records: Sequence[RunRecord]) -> list[str]:
     """The algorithm of each run, with the options that not all runs have."""
-    options = [
-        {**record.config.get("changes", {}), **record.config.get("arguments", {})}
-        for record in records
-    ]
-    shared = [item for item in options[0].items() if all(item in one.items() for one in options)]
-    return [
-        text.format_entry(
-            record.config["algorithm"], dict(item for item in one.items() if item not in shared)
-        )
-        for record, one in zip(records, options, strict=True)
-    ]
+    options = [list(_options(record).items()) for record in records]
+    shared = [item for item in options[0] if all(item in one for one in options)]
+    own = [dict(item for item in one if item not in shared) for one in options]
+    names = [record.config["algorithm"] for record in records]
+    return [*map(text.format_entry, names, own)]
 
 
 def make_table(

@@ -56,7 +56,7 @@ def resume(args: Namespace) -> int:
         records = [RunRecord.read(path) for path in paths if path.parent == out]
         for record in records:
             _check_registered(record)
-        specs = [RunSpec.from_record(one) for one in records]
+        specs = list(map(RunSpec.from_record, records))
         records, failed = execute_all(specs, out, args.jobs)
         print_results(records)
         failures += failed
@@ -73,9 +73,8 @@ def _check_registered(record: RunRecord) -> None:
     """A run directory must not choose what code is imported; the same `dgdmn run` command may."""
     for name in (record.config["algorithm"], record.config["stream"]):
         if ":" in str(name):
-            raise UsageError(
-                f"{record.name} uses {name}; repeat its `dgdmn run` command to continue"
-            )
+            advice = "repeat its `dgdmn run` command to continue"
+            raise UsageError(f"{record.name} uses {name}; {advice}")
 
 
 def find_data(args: Namespace, words: Sequence[str]) -> dict[str, DataFile]:
@@ -118,7 +117,7 @@ def make_specs(args: Namespace, data: Mapping[str, DataFile] | None = None) -> l
     """The runs that `dgdmn run` asks for, each once."""
     entries = [parse_entry(word, args.preset) for word in args.algorithm]
     protocol = {"revise": tuple(args.revise), "together": args.together}
-    return specs_of(args, args.stream, entries, args.seed, data=data, **protocol)
+    return specs_of(args, args.stream, entries, args.seed, data, **protocol)
 
 
 def specs_of(
@@ -126,8 +125,7 @@ def specs_of(
     stream: str,
     entries: Sequence[Entry],
     seeds: Sequence[int],
-    *,
-    data: Mapping[str, DataFile] | None = None,
+    data: Mapping[str, DataFile] | None,
     ceilings_together: bool = False,
     **protocol: Any,
 ) -> list[RunSpec]:
@@ -219,11 +217,8 @@ def _toml(specs: Sequence[RunSpec], changes: Mapping[str, Any]) -> str:
     del values["options"], values["arguments"]
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
     for name, spec in tables.items():
-        docs = (
-            sources_of(spec.preset, spec.stream)
-            if spec.stream in PAPER and not spec.data
-            else field_docs()
-        )
+        is_paper = spec.stream in PAPER and not spec.data
+        docs = sources_of(spec.preset, spec.stream) if is_paper else field_docs()
         docs |= {key: f"changed; {docs[key]}" for key in spec.changes()}
         title = name if name.isalnum() else json.dumps(name)
         lines += ["", f"[options.{title}]" if len(tables) > 1 else "[options]"]

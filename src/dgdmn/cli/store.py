@@ -90,10 +90,19 @@ def plain_errors() -> Iterator[None]:
 
 
 def check_data(args: Namespace) -> None:
-    if args.task == "":
+    if getattr(args, "task", None) == "":
         raise UsageError("--task is empty; give a name, or leave it out")
     if not args.data.exists():
         raise UsageError(f"{args.data} does not exist; give {FILE_TYPES}")
+
+
+def read_labeled(args: Namespace, memory: Memory) -> Arrays:
+    """The rows of a file that must have labels."""
+    check_data(args)
+    found = read_rows(args, memory)
+    if found.y is None:
+        raise UsageError(f"{args.data} has no labels; name them with --label")
+    return found
 
 
 def read_rows(args: Namespace, memory: Memory, task: str | None = None) -> Arrays:
@@ -112,6 +121,12 @@ def read_rows(args: Namespace, memory: Memory, task: str | None = None) -> Array
         )
 
 
+def known_tasks(memory: Memory) -> list[str]:
+    """The tasks that a memory keeps apart; of one that does not, those that were learned."""
+    info = memory[0].info()
+    return [*info.consolidated, *info.awake] or list(memory[1]["tasks"])
+
+
 def find_name(args: Namespace, what: str, text: str, known: Sequence[Any]) -> Any:
     """The label or the task that a text names."""
     by_text = {str(one): one for one in known}
@@ -122,14 +137,14 @@ def find_name(args: Namespace, what: str, text: str, known: Sequence[Any]) -> An
 
 
 def generative_info(
-    args: Namespace, model: ContinualClassifier, slept: bool = False, can: str = ""
+    path: Path, model: ContinualClassifier, slept: bool = False, can: str = ""
 ) -> Any:
     info = model.info()
     if not info.generative:
         lacks = f"cannot {can}" if can else "neither sleeps nor dreams"
-        raise UsageError(f"{args.memory} uses {info.algorithm}, which {lacks}")
+        raise UsageError(f"{path} uses {info.algorithm}, which {lacks}")
     if slept and not info.consolidated:
-        raise UsageError(f"{args.memory} has not slept yet; run `dgdmn sleep {args.memory}` first")
+        raise UsageError(f"{path} has not slept yet; run `dgdmn sleep {path}` first")
     return info
 
 

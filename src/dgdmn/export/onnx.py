@@ -108,9 +108,8 @@ class _Predictor(nn.Module):
             z = self.generator.posterior(rows)[0]
             rows = self.generator.decode(z).sigmoid()
         answers = F.pad(F.softmax(self.learner(rows), dim=1), (0, self.missing))
-        if (
-            self.prior is not None
-        ):  # `LatentPrior.log_likelihood` up to a constant, in operations that ONNX has
+        if self.prior is not None:
+            # `LatentPrior.log_likelihood` up to a constant, in operations that ONNX has
             centered = z[:, None, :] - self.prior.means
             distances = torch.einsum("kij,nkj->nki", self.inverses, centered).square()
             scores = self.shares - distances.sum(dim=2, keepdim=True) / 2
@@ -124,10 +123,8 @@ class _MixturePredictor(nn.Module):
     def __init__(self, fitted: FittedState, memory: MixtureMemory) -> None:
         super().__init__()
         assert isinstance(fitted.inputs, FrontEnd)
-        self.front_end, self.units = (
-            _front_end(fitted.inputs),
-            torch.tensor(fitted.sorted_labels()[1]),
-        )
+        self.front_end = _front_end(fitted.inputs)
+        self.units = torch.tensor(fitted.sorted_labels()[1])
         frozen, code = memory._frozen(), memory.spec.code
         weights, bias = memory.pool.weights(memory.components, frozen.setting[0])
         bias = bias + memory.log_priors(memory.components, frozen)

@@ -250,11 +250,8 @@ def _name_ends(axes: Axes, panel: Panel) -> None:
         places[n] = min(places[n], places[n + 1] - step if n + 1 < len(places) else 1.0)
     for (name, number, (x, y)), place in zip(ends, places, strict=True):
         end = [(x - left) / (right - left), 1.02], [(y - bottom) / (top - bottom), place]
-        look: dict[str, Any] = {
-            "transform": axes.transAxes,
-            "gid": f"end-{number}",
-            "clip_on": False,
-        }
+        look: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
+        look["gid"] = f"end-{number}"
         axes.plot(*end, color=panel.lines[number].style.color, linewidth=0.8, **look)
         axes.text(1.03, place, name, va="center", **look)
 

@@ -72,7 +72,7 @@ class Run:
             if path.exists():
                 check_size(path)
         self.directory, self.record = directory, RunRecord.read(directory)
-        record, config = self.record, _printable(self.record.config)
+        record, config = self.record, printable_texts(self.record.config)
         self.config = config  # config.json; no text in it has control characters
         self.extra = read_json(directory / EXTRA) if (directory / EXTRA).exists() else {}
         self.name, self.key = printable(record.name), config["key"]
@@ -88,14 +88,10 @@ class Run:
         self.changes = _mapping(config.get("changes")) | self.arguments
         self.options = _mapping(config.get("options"))
         # Own data: the names of its files, as a page does not say where they are, and how rows become tasks.
-        data = _mapping(config.get("data"))
-        self.data = {
-            k: Path(str(v)).name if k in ("path", "test") else v for k, v in data.items() if v
-        }
-        columns = {k: v for k, v in self.data.items() if k not in ("path", "digest")}
-        self.reading = ", ".join(
-            f"{k.replace('_', ' ')} {format_option(v)}" for k, v in columns.items()
-        )
+        data = {k: v for k, v in _mapping(config.get("data")).items() if v}
+        self.data = data | {k: Path(str(data[k])).name for k in ("path", "test") if k in data}
+        columns = {k.replace("_", " "): v for k, v in self.columns_of_data().items()}
+        self.reading = ", ".join(f"{k} {format_option(v)}" for k, v in columns.items())
         self.classes = tuple(map(str, _list(config.get("classes"))))
         self.shared_classes = config.get("shared_classes") is True  # by several tasks
         self.tasks = tuple(config["tasks"])  # the columns of the matrices
@@ -115,6 +111,10 @@ class Run:
         self._numbers = self._compute_numbers()
         self.acc, self.bwt = self._numbers["acc"], self._numbers["bwt"]
         self.memory_bytes = self._numbers["memory_bytes"]
+
+    def columns_of_data(self) -> dict[str, Any]:
+        """The options that say how the rows of own data become tasks."""
+        return {k: v for k, v in self.data.items() if k not in ("path", "digest")}
 
     def number(self, name: str) -> float:
         """A number of the run: computed here, or of summary.json; NaN if there is none."""
@@ -245,10 +245,10 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _printable(value: Any) -> Any:
-    """A JSON value in which no text has control characters."""
-    if isinstance(value, dict):
-        return {printable(key): _printable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_printable(item) for item in value]
+def printable_texts(value: Any) -> Any:
+    """A value in which no text of a mapping, list or tuple has control characters."""
+    if isinstance(value, Mapping):
+        return {printable(key): printable_texts(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(printable_texts, value))
     return printable(value) if isinstance(value, str) else value

@@ -3,41 +3,30 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dgdmn.core.text import (
-    count_noun,
-    format_bytes,
-    format_percent,
-    format_ratio,
-    printable,
-    worst_first,
-)
+from dgdmn.core.text import count_noun, format_bytes, format_percent, format_ratio, worst_first
 from dgdmn.report.images import picture
+from dgdmn.report.load import printable_texts
 from dgdmn.report.page import render_page
 from dgdmn.report.sections import Data
 from dgdmn.report.sections.curves import heat_cell
 
 MAX_ROWS = 50  # tasks, classes and evaluations that are listed; the last ones, or the worst
-MAX_CONFUSION = (
-    20  # classes whose confusion fits on a page as a matrix; of more, the most frequent mistakes
-)
+MAX_CONFUSION = 20  # classes whose confusion fits on a page; of more, the most frequent mistakes
 
 
 def render_memory(facts: Mapping[str, Any]) -> str:
     """The page of a memory: what it knows, what it keeps, and how it did in tests."""
-    facts = _printable(facts)
+    facts = printable_texts(facts)
     test, dreams = facts["test"], facts["dreams"]
-    images, part_of = dreams.get("images"), facts["budget"] or facts["bytes"] or 1
+    part_of = facts["budget"] or facts["bytes"] or 1
     data: Data = {**facts, "title": f"Memory {facts['name']}", "text": _summary(facts)}
-    data["sheet"] = None
-    if images:
+    data |= {"sheet": None, "most": MAX_ROWS}
+    if images := dreams.get("images"):
         columns = max(map(len, images.values()))
         data["sheet"] = picture(list(images.values()), columns, "Dreams, one row for each label")
     parts = facts["parts"] or {"everything": facts["bytes"]}
     data["part_bars"] = [(k, "", n / part_of, format_bytes(n), None, "") for k, n in parts.items()]
-    data["most"] = MAX_ROWS
-    if test:
-        data |= _test(test)
-    return render_page("memory.html", data)
+    return render_page("memory.html", data | (_test(test) if test else {}))
 
 
 def _summary(facts: Mapping[str, Any]) -> str:
@@ -50,28 +39,18 @@ def _summary(facts: Mapping[str, Any]) -> str:
     keeps = "and some training rows" if facts["rows_kept"] else "and no training row"
     text = [f"This memory knows {known}, learned{learned}. It keeps {size} {keeps}."]
     if test := facts["test"]:
-        share = format_percent(test["accuracy"])
-        text.append(
-            f"It gives the right label to {share} of the {count_noun(test['rows'], 'row')} of {test['data']}."
-        )
+        share, rows = format_percent(test["accuracy"]), count_noun(test["rows"], "row")
+        text.append(f"It gives the right label to {share} of the {rows} of {test['data']}.")
         if why := test.get("why"):
             text.append(f"{why[0].upper()}{why[1:]}.")
     return " ".join(text)
 
 
 def _test(test: Mapping[str, Any]) -> Data:
-    learned = {*test["answers"]}
-    bars = [
-        (
-            name,
-            count_noun(n, "row") + ("" if name in learned else ", never learned"),
-            hits / n,
-            format_percent(hits / n),
-            None,
-            "",
-        )
-        for name, (hits, n) in worst_first(test["by_class"])
-    ]
+    bars, learned = [], {*test["answers"]}
+    for name, (hits, n) in worst_first(test["by_class"])[:MAX_ROWS]:
+        remark = count_noun(n, "row") + ("" if name in learned else ", never learned")
+        bars.append((name, remark, hits / n, format_percent(hits / n), None, ""))
     mistakes = sorted(
         (-count, name, answer)
         for name, counts in test["confusion"].items()
@@ -85,15 +64,11 @@ def _test(test: Mapping[str, Any]) -> Data:
     }
     reliability = []
     for sure, right, n in test["bins"]:
-        texts = (
-            f"{format_percent(sure)} sure",
-            count_noun(n, "row"),
-            f"{format_percent(right)} right",
-        )
-        reliability.append((*texts[:2], right, texts[2], sure, ""))
+        name, text = f"{format_percent(sure)} sure", f"{format_percent(right)} right"
+        reliability.append((name, count_noun(n, "row"), right, text, sure, ""))
     unknown = test["unknown"]
     return {
-        "class_bars": bars[:MAX_ROWS],
+        "class_bars": bars,
         "mistakes": [(name, answer, -count) for count, name, answer in mistakes[:MAX_CONFUSION]],
         "cells": cells if small else {},
         "reliability": reliability,
@@ -104,12 +79,3 @@ def _test(test: Mapping[str, Any]) -> Data:
             ("unknown", "–" if unknown is None else format_percent(unknown)),
         ],
     }
-
-
-def _printable(value: Any) -> Any:
-    """The facts with every text free of control characters."""
-    if isinstance(value, Mapping):
-        return {printable(key): _printable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_printable(item) for item in value)
-    return printable(value) if isinstance(value, str) else value

@@ -38,8 +38,7 @@ class Group:
     @property
     def is_default(self) -> bool:
         """Whether it is what a user gets without any option: the page gives it a color of its own."""
-        plain = self.setting == f"preset {DEFAULT_PRESET}"
-        return self.algorithm == DEFAULT and plain
+        return (self.algorithm, self.setting) == (DEFAULT, f"preset {DEFAULT_PRESET}")
 
     @property
     def is_ceiling(self) -> bool:
@@ -96,28 +95,25 @@ class Column(NamedTuple):
         return [group for group in known if self.format([group.mean(self.number)]) == shown]
 
 
-def format_seconds(seconds: float) -> str:
-    """Seconds, with more decimals the fewer they are.
+def format_seconds(values: Sequence[float]) -> str:
+    """The mean of seconds, with more decimals the fewer they are.
 
-    >>> format_seconds(0.0123), format_seconds(4.567), format_seconds(45.67), format_seconds(4567.8)
-    ('0.012', '4.57', '45.7', '4,568')
+    >>> [format_seconds([seconds]) for seconds in (0.0123, 4.567, 45.67, 4567.8)]
+    ['0.012', '4.57', '45.7', '4,568']
     """
+    seconds = mean(values)
     if not math.isfinite(seconds):
         return MISSING
     decimals = sum(seconds < bound for bound in (1, 10, 100))
     return f"{seconds:,.{decimals}f}"
 
 
-def _mean_seconds(values: Sequence[float]) -> str:
-    return format_seconds(mean(values))
-
-
 COLUMNS = (
     Column("acc", "accuracy", "highest", format_mean_sem),
     Column("macro_accuracy", "macro", "highest", format_mean_sem),
     Column("bwt", "BWT", "highest", format_mean_sem),
-    Column("train_cpu_seconds", "train CPU s", "lowest", _mean_seconds),
-    Column("evaluate_cpu_seconds", "eval CPU s", "lowest", _mean_seconds),
+    Column("train_cpu_seconds", "train CPU s", "lowest", format_seconds),
+    Column("evaluate_cpu_seconds", "eval CPU s", "lowest", format_seconds),
     Column("memory_bytes", "bytes", "lowest", lambda values: format_bytes(mean(values))),
 )
 

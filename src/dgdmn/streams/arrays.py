@@ -16,6 +16,8 @@ from dgdmn.streams.base import Rows, Task, TaskStream, check_fraction, check_see
 from dgdmn.streams.readers import Arrays, check_arrays, read_arrays, rows_by_value, to_float
 
 Parts = tuple[Rows, Rows]
+Groups = dict[str, Rows]  # the rows of each task
+Bounds = NDArray[Any] | None  # values of the order at which tasks were cut
 
 
 class _Form(NamedTuple):
@@ -36,11 +38,15 @@ class _Form(NamedTuple):
     def order_name(self) -> str | None:
         return self.order_by if isinstance(self.order_by, str) else None
 
+    @property
+    def roles(self) -> dict[str, str | None]:
+        """The names of columns by what they are."""
+        return {"label": self.label, "task": self.task_name, "order_by": self.order_name}
+
     def check_roles(self) -> None:
         """Refuse a column with two roles."""
-        roles = {"label": self.label, "task": self.task_name, "order_by": self.order_name}
         found: dict[str, str] = {}
-        for role, name in roles.items():
+        for role, name in self.roles.items():
             if name in found:
                 raise UsageError(f"{name!r} is {found[name]} and {role}: give each its own column")
             if name is not None:
@@ -114,15 +120,10 @@ def from_arrays(
         for key, (train, test) in parts.items()
     ]
     loaded = list(parts.values())
-    return TaskStream(
-        name,
-        labels,
-        loaded[0][0].x.shape[1:],
-        loaded.__getitem__,
-        seed=seed,
-        validation=validation,
-        has_missing=any(_has_nan(rows.x) for pair in loaded for rows in pair),
-    )
+    xs = [rows.x for pair in loaded for rows in pair]
+    gaps = any(x.dtype.kind == "f" and np.isnan(x).any() for x in xs)
+    options: dict[str, Any] = {"seed": seed, "validation": validation, "has_missing": gaps}
+    return TaskStream(name, labels, xs[0].shape[1:], loaded.__getitem__, **options)
 
 
 def from_frame(
@@ -157,15 +158,10 @@ def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arr
     if isinstance(data, (str, os.PathLike)):
         if y is not None:
             raise UsageError(f"y is given beside {data}: name the label column with label= instead")
-        arrays = read_arrays(
-            data,
-            label=form.label,
-            task=form.task_name,
-            order=form.order_name,
-            ignore=form.ignore,
-            text=form.text,
-            shape=like.X.shape[1:] if like is not None and like.X.ndim > 2 else (),
-        )
+        shape = like.X.shape[1:] if like is not None and like.X.ndim > 2 else ()
+        columns: dict[str, Any] = {"label": form.label, "task": form.task_name}
+        columns |= {"order": form.order_name, "ignore": form.ignore, "text": form.text}
+        arrays = read_arrays(data, shape=shape, **columns)
         if arrays.table is not None and like is not None and like.table is not None:
             encoded = Columns.fit(like.table, form.text).encode(arrays.table)
             arrays = arrays._replace(X=encoded)
@@ -186,18 +182,16 @@ def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arr
 
 def _read_frame(frame: Any, form: _Form, what: str, like: Arrays | None) -> Arrays:
     """The same from a data frame; the kinds of its columns are those of `like`."""
-    given = [one for one in (form.label, form.task, form.order_by) if one is not None]
-    names = [str(one) for one in frame.columns]
-    for one in (*given, *form.ignore):
-        if one not in names:
-            raise UsageError(f"{what} has no column {one!r}: it has {join_names(names)}")
-    used = [one for one in frame.columns if str(one) not in (*given, *form.ignore)]
+    taken = [*(one for one in form.roles.values() if one is not None), *form.ignore]
+    column = {str(one): one for one in frame.columns}
+    for one in taken:
+        if one not in column:
+            raise UsageError(f"{what} has no column {one!r}: it has {join_names(column)}")
+    used = [one for one in frame.columns if str(one) not in taken]
     table = Table.from_frame(frame[used], what)
     columns = Columns.fit(table if like is None or like.table is None else like.table, form.text)
-    y, task, order = (
-        None if one is None else frame[next(c for c in frame.columns if str(c) == one)]
-        for one in (form.label, form.task, form.order_by)
-    )
+    parts = form.roles.values()
+    y, task, order = (None if one is None else frame[column[one]] for one in parts)
     return Arrays(
         columns.encode(table),
         _to_values(what, form.label, y),
@@ -225,9 +219,8 @@ def _to_values(what: str, name: Any, column: Any) -> NDArray[Any]:
     cells = column.tolist() if hasattr(column, "tolist") else list(column)
     for row, cell in enumerate(cells):
         if cell is None or cell != cell:
-            raise UsageError(
-                f"{what} has no value in row {row}, column {name!r}: fill or remove it"
-            )
+            where = f"row {row}, column {name!r}"
+            raise UsageError(f"{what} has no value in {where}: fill or remove it")
     return _to_array(f"column {name!r}", cells)
 
 
@@ -240,8 +233,8 @@ def _is_named_task(item: Any) -> bool:
     return isinstance(item, (tuple, list)) and len(item) == 3 and isinstance(item[0], str)
 
 
-def _group_named(data: Iterable[tuple[str, Any, Any]]) -> dict[str, Rows]:
-    groups: dict[str, Rows] = {}
+def _group_named(data: Iterable[tuple[str, Any, Any]]) -> Groups:
+    groups: Groups = {}
     for name, x, y in data:
         if name in groups:
             raise UsageError(f"two tasks are named {name!r}: give each task its own name")
@@ -254,8 +247,8 @@ def _group_named(data: Iterable[tuple[str, Any, Any]]) -> dict[str, Rows]:
 
 
 def _group_by_task(
-    arrays: Arrays, form: _Form, what: str, bounds: NDArray[Any] | None = None
-) -> tuple[dict[str, Rows], NDArray[Any] | None]:
+    arrays: Arrays, form: _Form, what: str, bounds: Bounds = None
+) -> tuple[Groups, Bounds]:
     """The rows of each task by its name, in the order of the tasks; and the values between cut tasks."""
     rows, task, order = _to_rows(arrays, what), arrays.task, arrays.order
     if order is not None:
@@ -279,8 +272,8 @@ def _group_by_task(
 
 
 def _cut(
-    n: int, order: NDArray[Any] | None, tasks: int, what: str, bounds: NDArray[Any] | None
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    n: int, order: NDArray[Any] | None, tasks: int, what: str, bounds: Bounds
+) -> tuple[NDArray[Any], Bounds]:
     """Tasks of equal size for n sorted rows; test rows are cut where the training rows were."""
     if isinstance(tasks, bool) or not isinstance(tasks, int) or not 1 <= tasks <= n:
         raise UsageError(f"tasks is {tasks!r}: {what} has {n} rows, give 1 to {n}")
@@ -292,9 +285,7 @@ def _cut(
     return np.array([f"part {one + 1}" for one in number.tolist()]), bounds
 
 
-def _group_test(
-    test: Any, form: _Form, train: Arrays | None, bounds: NDArray[Any] | None
-) -> dict[str, Rows]:
+def _group_test(test: Any, form: _Form, train: Arrays | None, bounds: Bounds) -> Groups:
     if _is_list_of(test, _is_named_task):
         return _group_named(test)
     if isinstance(test, Arrays) or not isinstance(test, tuple):
@@ -305,9 +296,8 @@ def _group_test(
     elif len(test) not in (2, 3):
         raise UsageError(f"test has {len(test)} parts: give (X, y) or (X, y, task)")
     else:
-        arrays = Arrays(_to_array("test", test[0]), _to_array("y", test[1]), None)
-        if len(test) == 3:
-            arrays = arrays._replace(task=_to_array("task", test[2]))
+        x, y, *task = map(_to_array, ("test", "y", "task"), test)
+        arrays = Arrays(x, y, task[0] if task else None)
     return _group_by_task(arrays, form, _name(test, "test"), bounds)[0]
 
 
@@ -321,23 +311,14 @@ def _cutting(form: _Form) -> dict[str, Any]:
 
 def _refuse_names(form: _Form) -> None:
     """Refuse names of columns beside arrays, which have none."""
-    named: dict[str, Any] = {
-        "label": form.label,
-        "task": form.task_name,
-        "order_by": form.order_name,
-    }
-    named |= {"ignore": form.ignore or None, "text": form.text or None}
+    named = {**form.roles, "ignore": form.ignore or None, "text": form.text or None}
     for option, value in named.items():
         if value is not None:
             kind = "y as an array" if option == "label" else "an array"
             raise UsageError(f"{option}={value!r} names a column of a file: give {kind} instead")
 
 
-def _has_nan(x: NDArray[Any]) -> bool:
-    return x.dtype.kind == "f" and bool(np.isnan(x).any())
-
-
-def _pair(train: dict[str, Rows], test: dict[str, Rows]) -> dict[str, Parts]:
+def _pair(train: Groups, test: Groups) -> dict[str, Parts]:
     if odd := sorted(train.keys() ^ test.keys()):
         listed = ", ".join(map(repr, odd))
         raise UsageError(f"tasks {listed} are in only one of data and test: give both all tasks")

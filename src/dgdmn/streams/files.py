@@ -101,31 +101,21 @@ class DataFile:
             advice = "call dgdmn.run_stream with it again to continue"
             raise UsageError(f"the data of this run came from Python; {advice}")
         advice = "put it back, or repeat the run command with its new place"
-        for path in filter(None, (self.path, self.test)):
-            if not Path(path).exists():
+        places = [Path(one) for one in (self.path, self.test) if one]
+        for path in places:
+            if not path.exists():
                 raise DataError(f"{path} does not exist; {advice} to continue")
-        if self.digest != _digest_files([Path(one) for one in (self.path, self.test) if one]):
-            names = " or ".join(Path(one).name for one in (self.path, self.test) if one)
+        if self.digest != _digest_files(places):
+            names = " or ".join(path.name for path in places)
             advice = "restore it, or run it again with another --out"
             raise DataError(f"{names} has changed since this run began; {advice}")
+        options: dict[str, Any] = {"seed": seed, "validation": validation, "name": self.name}
+        options |= self.options()
         place = f"{Path(self.path).parent}{os.sep}"
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             try:
-                stream = from_arrays(
-                    self.path,
-                    label=self.label,
-                    task=self.task,
-                    order_by=self.order_by,
-                    tasks=self.tasks,
-                    test=self.test,
-                    ignore=self.ignore,
-                    text=self.text,
-                    shuffle=True,
-                    seed=seed,
-                    validation=validation,
-                    name=self.name,
-                )
+                stream = from_arrays(self.path, test=self.test, shuffle=True, **options)
             except DgdmnError as error:
                 raise type(error)(str(error).replace(place, "")) from error
         # A page that others read does not say where the file is.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import DataError
 from dgdmn.streams import fetch
-from dgdmn.streams.base import Pixels, Rows, TaskStream, check_fraction, one_class, seeded_rng
+from dgdmn.streams.base import Pixels, Rows, TaskStream, one_class, seeded_rng, split
 
 SIZE = (28, 28)
 TRAIN, TEST = 4500, 500
@@ -22,7 +22,7 @@ EMBEDDED = "scikit-learn's 1,797 digits, scaled from 8 x 8 to 28 x 28: not compa
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-Consonants = dict[str, tuple[Pixels, ...]]
+Characters = dict[str, tuple[Pixels, ...]]
 
 
 def hindi(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -36,40 +36,41 @@ def _load_hindi(number: int) -> tuple[Rows, Rows]:
     return one_class(train, number), one_class(test, number)
 
 
-def read_consonants() -> Consonants:
+def read_consonants() -> Characters:
     """Return the training and test images (n, 32, 32) of the first eight consonants."""
-    return fetch.read("devanagari", _parse_consonants)
+    return fetch.read("devanagari", parse_characters)
 
 
-def _parse_consonants(path: Path) -> Consonants:
+def parse_characters(path: Path, names: Sequence[str] = fetch.CONSONANTS) -> Characters:
+    """Return the training and test images of these classes of the Devanagari dataset."""
     if path.suffix == ".zip":
-        return parse_zip(path, fetch.CONSONANTS)
+        return _parse_zip(path, names)
     with np.load(path, allow_pickle=False) as file:
-        images, labels, split = (file[key] for key in ("images", "labels", "split"))
+        images, labels, parts = (file[key] for key in ("images", "labels", "split"))
         label = {str(name): number for number, name in enumerate(file["class_names"])}
     return {
-        name: tuple(images[(labels == label[name]) & (split == part)] for part in (0, 1))
-        for name in fetch.CONSONANTS
+        name: tuple(images[(labels == label[name]) & (parts == part)] for part in (0, 1))
+        for name in names
     }
 
 
-def parse_zip(path: Path, names: Sequence[str]) -> Consonants:
-    """Return the training and test images of these classes of the Devanagari archive."""
+def _parse_zip(path: Path, names: Sequence[str]) -> Characters:
     from PIL import Image
 
     def decode(member: str) -> Pixels:
         with Image.open(io.BytesIO(archive.read(member))) as image:
             return np.asarray(image.convert("L")).reshape(32, 32)
 
+    def stack(part: str, name: str) -> Pixels:
+        return np.stack([decode(member) for member in members[part, name]])
+
     try:
         with zipfile.ZipFile(path) as archive:
             members = fetch.zip_members(archive)
-            return {
-                name: tuple(
-                    np.stack([*map(decode, members[split, name])]) for split in ("Train", "Test")
-                )
-                for name in names
-            }
+            return {name: (stack("Train", name), stack("Test", name)) for name in names}
+    except KeyError as error:
+        missing = "/".join(error.args[0])
+        raise DataError(f"{path} has no images in {missing}: fetch it again") from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is damaged ({error}): delete it and fetch it again") from error
 
@@ -88,11 +89,9 @@ def _load_embedded(digit: int) -> tuple[Rows, Rows]:
     data = load_digits()
     small = data.images[data.target == digit].astype(np.float32) / 16
     axis = interpolation_matrix(8, SIZE[0])
-    rows = Rows(np.clip(axis @ small @ axis.T, 0, 1), np.full(len(small), digit, dtype=np.int64))
+    rows = one_class(np.clip(axis @ small @ axis.T, 0, 1), digit)
     # Seed 0 instead of the stream's seed: runs with different seeds share the test rows.
-    order = seeded_rng(0, "embedded test part", digit).permutation(len(rows))
-    n_test = round(len(rows) / 5)
-    return rows.take(np.sort(order[n_test:])), rows.take(np.sort(order[:n_test]))
+    return split(rows, 0.2, seeded_rng(0, "embedded test part", digit), str(digit))
 
 
 def interpolation_matrix(n_in: int, n_out: int) -> Floats:
@@ -108,10 +107,9 @@ def shapes(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
 
     Where a shape has too few drawings, warped copies fill its training rows up.
     """
-    check_fraction("validation", validation)
     tasks = [(shape, (label,)) for label, shape in enumerate(fetch.SHAPES)]
     load = partial(_load_shape, seed)
-    augment = partial(_augment, seed, TRAIN - round(validation * TRAIN))
+    augment = partial(_augment, seed, validation)
     return TaskStream(
         "shapes", tasks, SIZE, load, seed=seed, validation=validation, note=_note, augment=augment
     )
@@ -139,10 +137,10 @@ def _parse_drawings(*paths: Path) -> dict[str, Pixels]:
     }
 
 
-def _augment(seed: int, n: int, number: int, train: Rows) -> Rows:
+def _augment(seed: int, validation: float, number: int, train: Rows) -> Rows:
+    n = TRAIN - round(validation * TRAIN)
     # Runs after the test and validation splits, so no copy of a held-out drawing is trained on.
-    x = add_warped(train.x, n, seeded_rng(seed, "shapes warp", number))
-    return Rows(x, np.full(len(x), number, dtype=np.int64))
+    return one_class(add_warped(train.x, n, seeded_rng(seed, "shapes warp", number)), number)
 
 
 def _note() -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
 from dgdmn.streams import fetch
-from dgdmn.streams.base import Pixels, Rows, TaskStream, seeded_rng, to_unit
+from dgdmn.streams.base import Pixels, Rows, TaskStream, one_class, rows_of, scale, seeded_rng
 from dgdmn.streams.readers import read_idx
 
 SHAPE = (28, 28)
@@ -21,7 +21,7 @@ VERSIONS = ("original", "8x8 black", "8x8 white", "8x8 permuted", "12x12 permute
 def digits(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return ten tasks: task t has all images of digit t (appendix B)."""
     tasks = [(str(digit), (digit,)) for digit in range(10)]
-    return TaskStream("digits", tasks, SHAPE, rows_of, seed=seed, validation=validation)
+    return TaskStream("digits", tasks, SHAPE, _load_digits, seed=seed, validation=validation)
 
 
 def split_digits(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -60,33 +60,29 @@ def permnist(*, seed: int = 0, validation: float = 0.0, train_size: int = 30_000
 
 def read_mnist() -> tuple[Rows, Rows]:
     """Return the 60,000 training and 10,000 test images as read-only bytes, parsed once."""
-    return fetch.read("mnist", _parse)
+    return fetch.read("mnist", parse_idx)
 
 
-def _parse(*paths: Path) -> tuple[Rows, Rows]:
+def parse_idx(*paths: Path) -> tuple[Rows, Rows]:
+    """Return the training and test rows of four idx files."""
     train_x, train_y, test_x, test_y = map(read_idx, paths)
     return Rows(train_x, train_y), Rows(test_x, test_y)
 
 
-def rows_of(*labels: int) -> tuple[Rows, Rows]:
-    """Return the training and test rows of these digits, in MNIST's order."""
-    train, test = (part.take(np.flatnonzero(np.isin(part.y, labels))) for part in read_mnist())
-    return _scale(train), _scale(test)
-
-
-def _scale(rows: Rows) -> Rows:
-    return Rows(to_unit(rows.x), rows.y.astype(np.int64))
+def _load_digits(*digits: int) -> tuple[Rows, Rows]:
+    train, test = (rows_of(part, digits) for part in read_mnist())
+    return train, test
 
 
 def _load_pair(number: int) -> tuple[Rows, Rows]:
-    return rows_of(2 * number, 2 * number + 1)
+    return _load_digits(2 * number, 2 * number + 1)
 
 
 def _load_reflected(classes: int, numbers: Sequence[int], place: int) -> tuple[Rows, Rows]:
     kind, digit = divmod(numbers[place], 10)
-    label, (train, test) = numbers[place] % classes, rows_of(digit)
-    train_y, test_y = (np.full(len(rows), label, dtype=np.int64) for rows in (train, test))
-    return Rows(reflect(train.x, kind), train_y), Rows(reflect(test.x, kind), test_y)
+    label, parts = numbers[place] % classes, _load_digits(digit)
+    train, test = (one_class(reflect(part.x, kind), label) for part in parts)
+    return train, test
 
 
 def reflect(x: NDArray[Any], kind: int) -> NDArray[Any]:
@@ -101,7 +97,7 @@ def _load_version(seed: int, train_size: int, number: int) -> tuple[Rows, Rows]:
     rng = seeded_rng(seed, "permnist draw", number)
     train = train.take(rng.choice(len(train), train_size, replace=False))
     train, test = (Rows(change_patch(part.x, number, seed), part.y) for part in (train, test))
-    return _scale(train), _scale(test)
+    return scale(train), scale(test)
 
 
 def change_patch(x: Pixels, number: int, seed: int) -> Pixels:

@@ -15,18 +15,18 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
-from dgdmn.core.table import Columns, Table
 from dgdmn.core.text import join_names
 from dgdmn.streams.tables import (
     LABEL_BYTES,
     MAX_BYTES,
+    Arrays,
     Wanted,
     check_size,
     read_csv,
@@ -50,38 +50,6 @@ MAX_PIXELS = 4096 * 4096
 """Most pixels of an image, checked before it is decoded."""
 
 
-class Arrays(NamedTuple):
-    """Samples, and labels, tasks and names where the source has them."""
-
-    X: NDArray[Any]
-    """Numbers; the columns of a table as `Columns.encode` makes them, with NaN where a value is missing."""
-    y: NDArray[Any] | None
-    task: NDArray[Any] | None
-    names: tuple[str, ...] = ()
-    """Names of the columns of a table."""
-    table: Table | None = None
-    """The table behind X."""
-    order: NDArray[np.float64] | None = None
-    """Numbers by which rows are ordered, where a column was named for that."""
-    label: str | None = None
-    """Name of the label column of a table."""
-    task_column: str | None = None
-    """Name of its task column."""
-    files: tuple[str, ...] = ()
-    """Names of the images of a folder, below it."""
-
-    @property
-    def inputs(self) -> Any:
-        """What an estimator learns from: the table, where there is one."""
-        return self.X if self.table is None else self.table
-
-    def take(self, rows: Any) -> "Arrays":
-        """Some of the rows, without their task, order and files."""
-        y = None if self.y is None else self.y[rows]
-        table = None if self.table is None else self.table[rows]
-        return Arrays(self.X[rows], y, None, self.names, table, label=self.label)
-
-
 def read_arrays(
     path: str | os.PathLike[str],
     *,
@@ -103,27 +71,22 @@ def read_arrays(
     """
     path = Path(path)
     wanted = Wanted(label, task, order, ignore, text, *remembered)
-    kind = "".join(
-        path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
-    ).lower()
-    tables = {".csv": read_csv, ".tsv": read_csv, ".csv.gz": read_csv, ".tsv.gz": read_csv}
+    packed = path.suffix.lower() == ".gz"
+    kind = "".join(path.suffixes[-2 if packed else -1 :]).lower()
+    tables = dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), read_csv)
     tables[".parquet"] = read_parquet
     if not path.is_dir() and kind not in {*tables, ".npz", ".npy"}:
         raise UsageError(f"{path} has an unknown type: give {FILE_TYPES}")
     if path.exists() and not path.is_dir() and not path.is_file():
         raise DataError(f"{path} is a pipe or a device: save the data as a file")
     if (path.is_dir() or kind not in tables) and (order is not None or ignore or text):
-        raise UsageError(
-            f"{path} is not a table: it has no columns to order by, ignore or read as text"
-        )
+        lacks = "it has no columns to order by, ignore or read as text"
+        raise UsageError(f"{path} is not a table: {lacks}")
     try:
         if path.is_dir():
             arrays = _read_folder(path, shape)
         elif kind in tables:
-            found = tables[kind](path, wanted)
-            X = Columns.fit(found.table, text).encode(found.table)
-            table, y, tasks, by, label, task = found
-            arrays = Arrays(X, y, tasks, table.names, table, by, label, task_column=task)
+            arrays = tables[kind](path, wanted)
         else:
             arrays = _read_numpy(path, label, task)
         check_arrays(arrays, str(path), DataError)
@@ -143,12 +106,10 @@ def _read_numpy(path: Path, label: str | None, task: str | None) -> Arrays:
         arrays, size = list[Any](), 0
         with zipfile.ZipFile(file) as members:
             for part, name in (("X", None), ("y", label), ("task", task)):
-                found = _find_member(members.namelist(), path, part, name)
-                if found is None:
-                    arrays.append(None)
-                    continue
-                with members.open(found) as member:
-                    values, size = _read_array(member, path, part, size)
+                values = None
+                if found := _find_member(members.namelist(), path, part, name):
+                    with members.open(found) as member:
+                        values, size = _read_array(member, path, part, size)
                 arrays.append(values)
         return Arrays(*arrays)
 
@@ -249,8 +210,7 @@ def _common_size(
         size = round(float(width)), round(float(height))
     size = given or size
     if n := len(sizes) - Counter(sizes)[size]:
-        one = "{} x {}".format(*size)
-        text = f"{path}: {n} of {len(sizes)} images are resized to {one} pixels"
+        text = f"{path}: {n} of {len(sizes)} images are resized to {size[0]} x {size[1]} pixels"
         warnings.warn(text, stacklevel=5)
     return size
 

@@ -12,23 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dgdmn.core.errors import DataError
 from dgdmn.streams import fetch
-from dgdmn.streams.base import (
-    Rows,
-    TaskStream,
-    check_fraction,
-    check_seed,
-    seeded_rng,
-    split,
-    to_unit,
-)
-from dgdmn.streams.images import parse_zip
-from dgdmn.streams.readers import read_idx
+from dgdmn.streams.base import Rows, TaskStream, check_fraction, rows_of, seeded_rng, split
+from dgdmn.streams.images import parse_characters
+from dgdmn.streams.mnist import parse_idx
 
 Parts = tuple[Rows, Rows]
 Tasks = list[tuple[str, tuple[int, ...]]]
 
+CLOTHES = fetch.CLASSES["fashion"]
 INTENTS = 15
 """Intents of each domain of CLINC150."""
 CATEGORIES = (3, 67, 11)
@@ -53,32 +45,27 @@ CIFAR100_NOTE = (
 
 def fashion(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return ten tasks of one kind of clothes each (Fashion-MNIST)."""
-    tasks = _draw_tasks("fashion", fetch.CLASSES["fashion"], seed)
-    return _stream("fashion", tasks, (28, 28), _read_fashion, seed=seed, validation=validation)
+    return _stream("fashion", CLOTHES, (28, 28), _read_fashion, seed, validation)
 
 
 def split_fashion(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return five tasks of two kinds of clothes each (Fashion-MNIST)."""
-    name = "split-fashion"
-    tasks = _draw_tasks(name, fetch.CLASSES["fashion"], seed, size=2)
-    return _stream(name, tasks, (28, 28), _read_fashion, seed=seed, validation=validation)
+    return _stream("split-fashion", CLOTHES, (28, 28), _read_fashion, seed, validation, size=2)
 
 
 def devanagari(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return 46 tasks, one Devanagari character or digit each, 32 x 32."""
     folders = fetch.CLASSES["devanagari"]  # such as character_1_ka and digit_0
     names = [folder.replace("digit_", "digit ").rpartition("_")[2] for folder in folders]
-    tasks = _draw_tasks("devanagari", names, seed)
-    read = _read_devanagari
-    return _stream("devanagari", tasks, (32, 32), read, seed=seed, validation=validation)
+    read = partial(fetch.read, "devanagari", _parse_devanagari)
+    return _stream("devanagari", names, (32, 32), read, seed, validation)
 
 
 def cifar100_features(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return ten tasks of ten CIFAR-100 classes each, as features of a frozen network."""
-    name, note = "cifar100-features", CIFAR100_NOTE
-    tasks = _draw_tasks(name, fetch.CLASSES["cifar100_features"], seed, size=10)
-    read = partial(_read_cifar100, seed)
-    return _stream(name, tasks, (256,), read, seed=seed, validation=validation, note=note)
+    name, note, shape = "cifar100-features", CIFAR100_NOTE, (256,)
+    classes, read = fetch.CLASSES["cifar100_features"], partial(_read_cifar100, seed)
+    return _stream(name, classes, shape, read, seed, validation, size=10, note=note)
 
 
 def kdd99(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -87,23 +74,21 @@ def kdd99(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     A row has 38 numbers and 81 columns for the values of three categories. Numbers without an
     upper bound (`is_unbounded`) are log(1 + value).
     """
-    tasks, shape = _draw_tasks("kdd99", fetch.CLASSES["kdd99"], seed), (38 + sum(CATEGORIES),)
-    read, note = _read_kdd99, KDD99_NOTE
-    return _stream("kdd99", tasks, shape, read, seed=seed, validation=validation, note=note)
+    names, shape = fetch.CLASSES["kdd99"], (38 + sum(CATEGORIES),)
+    read = partial(fetch.read, "kdd99", _parse_kdd99)
+    return _stream("kdd99", names, shape, read, seed, validation, note=KDD99_NOTE)
 
 
 def wine(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return three tasks of one cultivar each, without a download."""
-    tasks = _draw_tasks("wine", ("cultivar 0", "cultivar 1", "cultivar 2"), seed)
-    read = partial(_read_sklearn, "wine")
-    return _stream("wine", tasks, (13,), read, seed=seed, validation=validation)
+    names, read = ("cultivar 0", "cultivar 1", "cultivar 2"), partial(_read_sklearn, "wine")
+    return _stream("wine", names, (13,), read, seed, validation)
 
 
 def breast_cancer(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return two tasks, malignant and benign tumors, without a download."""
-    name, read = "breast-cancer", partial(_read_sklearn, "breast_cancer")
-    tasks = _draw_tasks(name, ("malignant", "benign"), seed)
-    return _stream(name, tasks, (30,), read, seed=seed, validation=validation)
+    names, read = ("malignant", "benign"), partial(_read_sklearn, "breast_cancer")
+    return _stream("breast-cancer", names, (30,), read, seed, validation)
 
 
 def clinc150(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -115,16 +100,9 @@ def clinc150(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
         (name, tuple(range(INTENTS * domain, INTENTS * (domain + 1))))
         for name, (domain,) in _draw_tasks("clinc150", fetch.CLASSES["clinc150"], seed)
     ]
-    return _stream(
-        "clinc150",
-        tasks,
-        (256,),
-        _read_clinc150,
-        seed=seed,
-        validation=validation,
-        note=CLINC150_NOTE,
-        unknown=_read_unknown_questions,
-    )
+    options: dict[str, Any] = {"seed": seed, "validation": validation, "note": CLINC150_NOTE}
+    load, unknown = partial(_load, _read_clinc150, tasks), _read_unknown_questions
+    return TaskStream("clinc150", tasks, (256,), load, unknown=unknown, **options)
 
 
 def hapt(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -143,21 +121,14 @@ def hapt_users(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """
     users, held_out, test_users = _split_users(validation)
     activities = tuple(range(len(fetch.CLASSES["hapt"])))
-    return TaskStream(
-        "hapt-users",
-        [(f"user {user}", activities) for user in users],
-        (141,),
-        partial(_load_hapt, [([user], held_out, test_users, activities) for user in users]),
-        seed=seed,
-        validation=validation,
-        note=HAPT_NOTE,
-        common_test=True,
-    )
+    tasks = [(f"user {user}", activities) for user in users]
+    load = partial(_load_hapt, [([user], held_out, test_users, activities) for user in users])
+    options: dict[str, Any] = {"seed": seed, "validation": validation, "note": HAPT_NOTE}
+    return TaskStream("hapt-users", tasks, (141,), load, common_test=True, **options)
 
 
 def _draw_tasks(name: str, names: Sequence[str], seed: int, size: int = 1) -> Tasks:
     """Return tasks of `size` classes in the seed's order; a large one is named after its first."""
-    check_seed(seed)
     order = seeded_rng(seed, f"{name} order").permutation(len(names)).tolist()
     groups = [tuple(order[first : first + size]) for first in range(0, len(order), size)]
     if size > 2:
@@ -166,65 +137,48 @@ def _draw_tasks(name: str, names: Sequence[str], seed: int, size: int = 1) -> Ta
 
 
 def _stream(
-    name: str, tasks: Tasks, shape: tuple[int, ...], read: Callable[[], Parts], **more: Any
+    name: str,
+    classes: Sequence[str],
+    shape: tuple[int, ...],
+    read: Callable[[], Parts],
+    seed: int,
+    validation: float,
+    size: int = 1,
+    note: str = "",
 ) -> TaskStream:
-    """Return a stream whose tasks are the rows with their labels in what `read` returns."""
-    return TaskStream(name, tasks, shape, partial(_load, read, tasks), **more)
+    """Return a stream whose tasks are the rows of `size` classes each in what `read` returns."""
+    tasks = _draw_tasks(name, classes, seed, size)
+    load = partial(_load, read, tasks)
+    return TaskStream(name, tasks, shape, load, seed=seed, validation=validation, note=note)
 
 
 def _load(read: Callable[[], Parts], tasks: Tasks, number: int) -> Parts:
-    train, test = (_rows_of(part, tasks[number][1]) for part in read())
+    train, test = (rows_of(part, tasks[number][1]) for part in read())
     return train, test
-
-
-def _rows_of(rows: Rows, labels: tuple[int, ...]) -> Rows:
-    """Return the rows with these labels, as float32; bytes are scaled to [0, 1]."""
-    part = rows.take(np.flatnonzero(np.isin(rows.y, labels)))
-    x = to_unit(part.x) if part.x.dtype == np.uint8 else part.x.astype(np.float32)
-    return Rows(x, part.y.astype(np.int64))
 
 
 def _drop_test_rows(train: Rows, test: Rows) -> Parts:
     """Return both parts, without the training rows that are identical to a test row."""
     seen = {row.tobytes() for row in test.x}
-    keep = [row.tobytes() not in seen for row in train.x]
-    return train.take(np.flatnonzero(keep)), test
-
-
-def _read_fashion() -> Parts:
-    parts: Parts = fetch.read("fashion", _parse_fashion)
-    return parts
+    return train.take(np.array([row.tobytes() not in seen for row in train.x])), test
 
 
 def _parse_fashion(*paths: Path) -> Parts:
-    train_x, train_y, test_x, test_y = map(read_idx, paths)
-    return _drop_test_rows(Rows(train_x, train_y), Rows(test_x, test_y))
+    return _drop_test_rows(*parse_idx(*paths))
 
 
-def _read_devanagari() -> Parts:
-    parts: Parts = fetch.read("devanagari", _parse_devanagari)
-    return parts
+_read_fashion: Callable[[], Parts] = partial(fetch.read, "fashion", _parse_fashion)
 
 
 def _parse_devanagari(path: Path) -> Parts:
-    folders = fetch.CLASSES["devanagari"]
-    if path.suffix == ".zip":
-        try:
-            images = parse_zip(path, folders)
-        except KeyError as error:
-            missing = "/".join(error.args[0])
-            raise DataError(f"{path} has no images in {missing}: fetch it again") from error
-        train, test = (_stack([images[name][part] for name in folders]) for part in (0, 1))
-        return _drop_test_rows(train, test)
-    with np.load(path, allow_pickle=False) as file:
-        rows, is_test = Rows(file["images"], file["labels"]), file["split"] == 1
-    train, test = (rows.take(np.flatnonzero(part)) for part in (~is_test, is_test))
-    return _drop_test_rows(train, test)
-
-
-def _stack(groups: Sequence[NDArray[np.uint8]]) -> Rows:
-    sizes = [len(group) for group in groups]
-    return Rows(np.concatenate(groups), np.repeat(np.arange(len(groups)), sizes))
+    images = parse_characters(path, fetch.CLASSES["devanagari"]).values()
+    parts = []
+    for groups in zip(
+        *images, strict=True
+    ):  # the training images of each class, then the test images
+        labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        parts.append(Rows(np.concatenate(groups), labels))
+    return _drop_test_rows(*parts)
 
 
 def _read_cifar100(seed: int) -> Parts:
@@ -254,9 +208,8 @@ def _parse_clinc150(path: Path) -> tuple[Rows, Rows, dict[str, NDArray[Any]]]:
     with np.load(path, allow_pickle=False) as file:
         # Intents are numbered domain by domain; within a domain they keep the file's order.
         label = np.argsort(np.argsort(file["intent_domain"], kind="stable"))
-        train, test = (
-            Rows(file[f"X_{part}"], label[file[f"y_{part}"]]) for part in ("train", "test")
-        )
+        pairs = ((file[f"X_{part}"], file[f"y_{part}"]) for part in ("train", "test"))
+        train, test = (Rows(x, label[y]) for x, y in pairs)
         unknown = {"test": file["X_oos_test"], "validation": file["X_oos_val"]}
     return *_drop_test_rows(train, test), unknown
 
@@ -276,20 +229,14 @@ def _load_hapt(
     """Return the rows of a task's training, validation and test users, of its activities."""
     *users, activities = tasks[number]
     rows, user = fetch.read("hapt", _parse_hapt)
-    train, held_out, test = (
-        _rows_of(rows.take(np.flatnonzero(np.isin(user, part))), activities) for part in users
-    )
+    parts = (rows.take(np.isin(user, part)) for part in users)
+    train, held_out, test = (rows_of(part, activities) for part in parts)
     return train, held_out if len(held_out) else None, test
 
 
 def _parse_hapt(path: Path) -> tuple[Rows, NDArray[Any]]:
     with np.load(path, allow_pickle=False) as file:
         return Rows(file["X"], file["y"]), file["user"]
-
-
-def _read_kdd99() -> Parts:
-    train, test = fetch.read("kdd99", _parse_kdd99)
-    return train, test
 
 
 def _parse_kdd99(path: Path) -> Parts:
@@ -325,7 +272,7 @@ def _read_sklearn(name: str) -> Parts:
     for label in np.unique(y):
         # Seed 0 instead of the stream's seed: runs with different seeds share the test rows.
         rng = seeded_rng(0, f"{name} test part", int(label))
-        parts.append(split(rows.take(np.flatnonzero(y == label)), 0.2, rng, str(label)))
+        parts.append(split(rows.take(y == label), 0.2, rng, str(label)))
     train, test = (
         Rows(np.concatenate([r.x for r in group]), np.concatenate([r.y for r in group]))
         for group in zip(*parts, strict=True)

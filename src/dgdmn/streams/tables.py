@@ -52,16 +52,36 @@ class Wanted(NamedTuple):
     remembered_tasks: Collection[str] = ()
 
 
-class TableFile(NamedTuple):
-    """What a file holds: features, and labels, tasks and an order of rows where it has them."""
+class Arrays(NamedTuple):
+    """Samples, and labels, tasks and names where the source has them."""
 
-    table: Table
+    X: NDArray[Any]
+    """Numbers; the columns of a table as `Columns.encode` makes them, with NaN where a value is missing."""
     y: NDArray[Any] | None
     task: NDArray[Any] | None
-    order: NDArray[np.float64] | None
-    label: str | None
-    """Name of the label column."""
-    task_column: str | None
+    names: tuple[str, ...] = ()
+    """Names of the columns of a table."""
+    table: Table | None = None
+    """The table behind X."""
+    order: NDArray[np.float64] | None = None
+    """Numbers by which rows are ordered, where a column was named for that."""
+    label: str | None = None
+    """Name of the label column of a table."""
+    task_column: str | None = None
+    """Name of its task column."""
+    files: tuple[str, ...] = ()
+    """Names of the images of a folder, below it."""
+
+    @property
+    def inputs(self) -> Any:
+        """What an estimator learns from: the table, where there is one."""
+        return self.X if self.table is None else self.table
+
+    def take(self, rows: Any) -> "Arrays":
+        """Some of the rows, without their task, order and files."""
+        y = None if self.y is None else self.y[rows]
+        table = None if self.table is None else self.table[rows]
+        return Arrays(self.X[rows], y, None, self.names, table, label=self.label)
 
 
 def check_size(path: Path, size: int) -> None:
@@ -112,7 +132,7 @@ def _find(path: Path, names: Sequence[str], name: str | None, default: str) -> i
 # csv
 
 
-def read_csv(path: Path, wanted: Wanted) -> TableFile:
+def read_csv(path: Path, wanted: Wanted) -> Arrays:
     """Read a table of text with a header line; commas, semicolons or tabs separate its columns."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     with opened(path, "rt", newline="", encoding="utf-8-sig") as file:
@@ -141,38 +161,36 @@ def read_csv(path: Path, wanted: Wanted) -> TableFile:
                 column.extend([row[i] for row in chunk], start)
             check_size(path, sum(column.nbytes for column in columns.values()))
     found = {i: column.values() for i, column in columns.items()}
-    dates = [names[i] for i in places.features if found[i].dtype.kind == "M"]
-    kept = [i for i in places.features if found[i].dtype.kind != "M"]
-    return _finish(path, names, places, found, kept, dates, 2, wanted.text)
+    return _to_arrays(path, names, places, found, 2, wanted.text)
 
 
-def _finish(
+def _to_arrays(
     path: Path,
     names: Sequence[str],
     places: _Places,
     found: dict[int, NDArray[Any]],
-    kept: Sequence[int],
-    dates: Sequence[str],
     first: int,
     text: Collection[str],
-) -> TableFile:
-    if not kept:
+) -> Arrays:
+    """The columns as arrays, without the dates among the features; `first` is the number of the first row."""
+    dates = [names[i] for i in places.features if found[i].dtype.kind == "M"]
+    features = {names[i]: found[i] for i in places.features if names[i] not in dates}
+    if not features:
         raise DataError(f"{path} has no feature columns besides {join_names(names)}")
     warn_left_out(str(path), dates)
-    source = str(path)
-    table = Table(tuple(names[i] for i in kept), tuple(found[i] for i in kept), source, first)
-    for name, column in zip(table.names, table.columns, strict=True):
+    table = Table(tuple(features), tuple(features.values()), str(path), first)
+    for name, column in features.items():
         if column.dtype == np.float64 and (odd := np.isinf(column)).any():
             where = table.where(int(odd.argmax()), name)
             raise DataError(f"{path} has an infinite value in {where}: remove it")
-    order = None if places.order is None else found[places.order]
-    if order is not None:
-        order = _to_order(path, names[places.order or 0], order, first)
-    width = Columns.fit(table, text).width
-    check_size(path, 8 * width * len(table))
+    order = None
+    if places.order is not None:
+        order = _to_order(path, names[places.order], found[places.order], first)
+    columns = Columns.fit(table, text)
+    check_size(path, 8 * columns.width * len(table))
     y, task = (None if i is None else found[i] for i in (places.label, places.task))
     label, by = (None if i is None else names[i] for i in (places.label, places.task))
-    return TableFile(table, y, task, order, label, by)
+    return Arrays(columns.encode(table), y, task, table.names, table, order, label, by)
 
 
 def _to_order(path: Path, name: str, values: NDArray[Any], first: int) -> NDArray[np.float64]:
@@ -267,7 +285,7 @@ class _Texts:
     def values(self) -> NDArray[Any]:
         if self.part:
             return to_labels(cell or "" for cell in self.cells)
-        return np.array([*self.cells, None], dtype=object)[:-1]
+        return _objects(self.cells)
 
 
 class _Cells:
@@ -328,15 +346,18 @@ class _Cells:
             return np.array(self.numbers)
         words = {cell.lower() for cell in self._seen}
         if words <= {"true", "false"}:
-            truth = {cell: float(cell.lower() == "true") for cell in self._seen}
-            return np.array([math.nan if one is None else truth[one] for one in self.texts])
+            truth = {None: math.nan} | {cell: cell.lower() == "true" for cell in self._seen}
+            return np.array([truth[one] for one in self.texts], np.float64)
         if all(map(_DATE.fullmatch, self._seen)):
-            dates = {cell: _to_date(cell) for cell in self._seen}
-            if None not in dates.values():
-                return np.array(
-                    [None if one is None else dates[one] for one in self.texts], "M8[us]"
-                )
-        return np.array([*self.texts, None], dtype=object)[:-1]
+            dates = {None: None} | {cell: _to_date(cell) for cell in self._seen}
+            if [*dates.values()].count(None) == 1:
+                return np.array([dates[one] for one in self.texts], "M8[us]")
+        return _objects(self.texts)
+
+
+def _objects(values: Iterable[Any]) -> NDArray[Any]:
+    """Values as an array of objects; the None at the end keeps numpy from looking into them."""
+    return np.array([*values, None], dtype=object)[:-1]
 
 
 def is_missing(cell: str) -> bool:
@@ -374,11 +395,9 @@ def _looks_like_number(text: str) -> bool:
     """Whether a text is a number in another notation: 1,000 or 50 % or 0x10, but not 10-20."""
     plain = re.sub(r"[\s_,'’%$€£]", "", text)
     for parse in (float, lambda one: int(one, 0)):
-        try:
+        with suppress(ValueError):
             parse(plain)
-        except ValueError:
-            continue
-        return True
+            return True
     return False
 
 
@@ -398,7 +417,7 @@ def to_labels(texts: Iterable[str]) -> NDArray[Any]:
 # parquet
 
 
-def read_parquet(path: Path, wanted: Wanted) -> TableFile:
+def read_parquet(path: Path, wanted: Wanted) -> Arrays:
     """Read a parquet file of plain columns."""
     try:
         import pyarrow as pa
@@ -417,8 +436,8 @@ def read_parquet(path: Path, wanted: Wanted) -> TableFile:
                 raise DataError(f"{path} has {problem}: give numbers or text, or leave it out")
         chosen = [schema.names[i] for i in used]
         check_size(path, 8 * file.metadata.num_rows * len(used))
-        texts = [name for name in chosen if pa.types.is_large_string(schema.field(name).type)]
-        texts += [name for name in chosen if pa.types.is_string(schema.field(name).type)]
+        text_types = (pa.string(), pa.large_string())
+        texts = [name for name in chosen if schema.field(name).type in text_types]
         # as dictionaries: a small file may repeat a long text many times
         file = parquet.ParquetFile(opened, read_dictionary=texts)
         batches, size = list[Any](), 0
@@ -429,23 +448,17 @@ def read_parquet(path: Path, wanted: Wanted) -> TableFile:
         if not size:
             raise DataError(f"{path} has no rows: give at least one row")
     whole = pa.Table.from_batches(batches)
-    found, kept, dates = dict[int, NDArray[Any]](), list[int](), list[str]()
+    found = dict[int, NDArray[Any]]()
     for i in used:
         name, column = schema.names[i], whole.column(schema.names[i])
         if i in (places.label, places.task):
-            part = "label" if i == places.label else "task"
-            labels = _label_texts(path, name, part, _cells(column, pa).tolist())
-            longest = max(map(len, labels))
-            check_size(path, len(labels) * (LABEL_BYTES + 4 * longest))
-            found[i] = to_labels(labels)
-            continue
-        values = _arrow_values(path, name, column, pa)
-        found[i] = values
-        if i in places.features and values.dtype.kind == "M":
-            dates.append(name)
-        elif i in places.features:
-            kept.append(i)
-    return _finish(path, schema.names, places, found, kept, dates, 1, wanted.text)
+            labels = _Texts(path, name, "label" if i == places.label else "task")
+            labels.extend(_label_texts(_cells(column, pa).tolist()), 1)
+            check_size(path, labels.nbytes)
+            found[i] = labels.values()
+        else:
+            found[i] = _arrow_values(path, name, column, pa)
+    return _to_arrays(path, schema.names, places, found, 1, wanted.text)
 
 
 def _arrow_values(path: Path, name: str, column: Any, pa: Any) -> NDArray[Any]:
@@ -455,10 +468,7 @@ def _arrow_values(path: Path, name: str, column: Any, pa: Any) -> NDArray[Any]:
         return np.asarray(column.cast(pa.timestamp("us")).to_numpy(), "M8[us]")
     if pa.types.is_dictionary(kind):
         cells = _cells(column, pa)
-        is_text = {type(one) for one in cells.tolist()} <= {str, type(None)}
-        return (
-            cells if is_text else np.array([None if c is None else str(c) for c in cells], object)
-        )
+        return np.array([None if cell is None else str(cell) for cell in cells], object)
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return np.array([math.nan if one is None else float(one) for one in column.to_pylist()])
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -472,26 +482,23 @@ def _arrow_values(path: Path, name: str, column: Any, pa: Any) -> NDArray[Any]:
 def _cells(column: Any, pa: Any) -> NDArray[Any]:
     """A column as Python objects; equal texts of a dictionary are one object."""
     if not pa.types.is_dictionary(column.type):
-        return np.array([*column.to_pylist(), None], dtype=object)[:-1]
+        return _objects(column.to_pylist())
     parts = [np.empty(0, object)]
     for chunk in column.chunks:
         levels = np.array([*chunk.dictionary.to_pylist(), None], dtype=object)
-        parts.append(
-            levels[chunk.indices.fill_null(len(levels) - 1).to_numpy(zero_copy_only=False)]
-        )
+        places = chunk.indices.fill_null(len(levels) - 1)
+        parts.append(levels[places.to_numpy(zero_copy_only=False)])
     return np.concatenate(parts)
 
 
-def _label_texts(path: Path, name: str, part: str, values: Sequence[Any]) -> list[str]:
+def _label_texts(values: Sequence[Any]) -> list[str]:
     """Labels as a csv file has them: whole numbers without a point, dates in ISO format, midnight left out."""
     texts, times = [], [value for value in values if isinstance(value, datetime.datetime)]
     if all(value.time() == datetime.time() for value in times):
         values = [v.date() if isinstance(v, datetime.datetime) else v for v in values]
-    for row, value in enumerate(values, start=1):
-        if value is None or value != value or (isinstance(value, str) and is_missing(value)):
-            where = f"row {row}, column {name!r}"
-            raise DataError(f"{path} has no {part} in {where}: fill or remove it")
+    for value in values:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        texts.append(value.isoformat() if isinstance(value, datetime.date) else str(value))
+        is_date = isinstance(value, datetime.date)
+        texts.append(value.isoformat() if is_date else "" if value is None else str(value))
     return texts

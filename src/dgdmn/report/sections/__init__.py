@@ -12,9 +12,7 @@ Data = dict[str, Any]
 """What a template takes."""
 
 
-def view(
-    panel: Panel, where: str, *, key: str = "", wide: bool = False, table: bool = True
-) -> Data:
+def view(panel: Panel, where: str, key: str = "", wide: bool = False, table: bool = True) -> Data:
     """A chart for the page and its values as a table; `where` completes the label for screen readers."""
     places = sorted({float(x) for line in panel.lines for x in line.x}) if table else []
     values = [dict(zip(map(float, line.x), line.y, strict=True)) for line in panel.lines]

@@ -7,12 +7,8 @@ from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import Stream
 
-NESTED = {
-    "options": "",
-    "arguments": "",
-    "versions": "versions.",
-    "machine": "machine.",
-}  # prefixes of their names
+# Sections of config.json, and what comes before their names.
+NESTED = {"options": "", "arguments": "", "versions": "versions.", "machine": "machine."}
 OMITTED = {"changes", "note", "key", "data", *NESTED}
 
 
@@ -48,12 +44,8 @@ def run_command(run: Run) -> str:
     algorithm = format_entry(run.algorithm, run.arguments)
     words = ["dgdmn", "run", run.stream, "--algorithm", algorithm, "--preset", run.preset]
     words += ["--seed", str(run.seed)]
-    for name, value in run.data.items():
-        if name not in ("path", "digest"):
-            words.append(f"--{name.replace('_', '-')}")
-            words += map(str, value if isinstance(value, list) else [value])
     changes = {name: value for name, value in run.changes.items() if name not in run.arguments}
-    for name, value in changes.items():
+    for name, value in (*run.columns_of_data().items(), *changes.items()):
         words.append(f"--{'no-' if value is False else ''}{name.replace('_', '-')}")
         if not isinstance(value, bool):
             words += map(str, value if isinstance(value, list | tuple) else [value])

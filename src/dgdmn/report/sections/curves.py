@@ -29,12 +29,10 @@ def curves(stream: Stream) -> Data:
     averages = [average_panel(groups, last=last) for last in lasts]
     owners = [*groups, *filter(has_ltm_curves, groups)]
     panels = zoom([task_panel(group, ltm=n >= len(groups)) for n, group in enumerate(owners)])
+    named = zip(panels, (group.name for group in owners), strict=True)
     return {
         "compared": compare(groups, averages, stream.title, wide=True),
-        "panels": [
-            view(panel, stream.title, key=group.name, table=False)
-            for group, panel in zip(owners, panels, strict=True)
-        ],
+        "panels": [view(panel, stream.title, key=name, table=False) for panel, name in named],
         "has_sleeps": any(group.first.timeline.sleeps for group in groups),
         "has_ltm": any(map(has_ltm_curves, groups)),
     }

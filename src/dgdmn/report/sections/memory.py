@@ -83,16 +83,16 @@ def _rarest(run: Run, counts: Sequence[int]) -> str:
 
 def _quality_charts(stream: Stream) -> Data:
     groups = [group for group in stream.groups if not group.first.together]
-    purity, balance = dict[Group, list[dict[int, float]]](), dict[Group, list[dict[int, float]]]()
-    for group in groups:
-        seeds = [dream_quality(run, artifacts.read_dreams(run)[0]) for run in group.runs]
-        purity[group] = [{step: pair[0] for step, pair in one.items()} for one in seeds]
-        balance[group] = [{step: pair[1] for step, pair in one.items()} for one in seeds]
-    across = (1, max(stream.n_tasks, 2))
-    panels = [
-        Panel("Label purity of replay", step_lines(purity), y_label="purity", x_range=across),
-        Panel("Class balance of replay", step_lines(balance), y_label="balance", x_range=across),
+    found = [
+        [dream_quality(run, artifacts.read_dreams(run)[0]) for run in group.runs]
+        for group in groups
     ]
+    panels, across = [], (1, max(stream.n_tasks, 2))
+    for place, name in enumerate(("Label purity", "Class balance")):
+        values = [[{step: pair[place] for step, pair in one.items()} for one in f] for f in found]
+        lines = step_lines(dict(zip(groups, values, strict=True)))
+        label = name.split()[1]
+        panels.append(Panel(f"{name} of replay", lines, y_label=label, x_range=across))
     return compare(groups, panels, stream.title)
 
 

@@ -33,16 +33,16 @@ def opening(stream: Stream) -> Data:
     text = [f"{who} {did} {count_noun(stream.n_tasks, 'task')}{how}.", *_ranking(names)]
     if not known and stream.sequential:  # the run that is furthest
         run = max(stream.runs, key=lambda run: len(run.accuracy))
-        seen = count_noun(len(set(run.columns)), "task")
-        text.append(
-            f"After {seen}, {run.info.title} has {_percent(run.acc)} right on what it has seen."
-        )
+        seen, share = count_noun(len(set(run.columns)), "task"), _percent(run.acc)
+        text.append(f"After {seen}, {run.info.title} has {share} right on what it has seen.")
     if missing := sum(not run.complete for run in stream.runs):
         text.append(f"{count_noun(missing, 'run is', 'runs are')} not finished.")
     bars = []
     for group, name in names.items():
         acc, css = group.mean("acc"), f"ours {group.css}" if group.is_default else ""
-        bars.append((name, _kept(group), acc, _percent(acc), None, css))
+        kept = "keeps rows" if group.stores_rows else ""
+        kept = "all tasks at once" if group.is_ceiling else kept
+        bars.append((name, kept, acc, _percent(acc), None, css))
     return {"text": " ".join(text), "bars": bars, "many": many}
 
 
@@ -50,11 +50,10 @@ def _ranking(names: Mapping[Group, str]) -> list[str]:
     """Sentences about the methods, best first, that remember most and least, and about the ceiling."""
     known, text = list(names), list[str]()
     if len(known) == 1:
-        learned = f"; right after each task it was {_percent(known[0].mean('learned'))}"
-        later = learned if len(known[0].first.accuracy) > 1 else ""
-        return [
-            f"In the end {_percent(known[0].mean('acc'))} of the test samples are right{later}."
-        ]
+        share, learned = (_percent(known[0].mean(number)) for number in ("acc", "learned"))
+        several = len(known[0].first.accuracy) > 1
+        later = f"; right after each task it was {learned}" if several else ""
+        return [f"In the end {share} of the test samples are right{later}."]
     best = COLUMNS[0].best_groups(known)
     if best:
         rows = any(group.stores_rows for group in known)
@@ -90,10 +89,6 @@ def _in_sequence(group: Group) -> bool:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
-
-
-def _kept(group: Group) -> str:
-    return "all tasks at once" if group.is_ceiling else "keeps rows" if group.stores_rows else ""
 
 
 def result_tables(stream: Stream) -> list[Data]:
@@ -143,9 +138,8 @@ def _closest(stream: Stream, run: Run, category: str) -> Group | None:
 
 
 def _fits(candidate: Run, run: Run, category: str) -> bool:
-    used = {
-        k: v for k, v in changed_options(run).items() if not candidate.info.unused(k, run.options)
-    }
+    changes, unused = changed_options(run).items(), candidate.info.unused
+    used = {k: value for k, value in changes if not unused(k, run.options)}
     return (
         candidate.info.category == category
         and candidate.evaluate_on == run.evaluate_on
