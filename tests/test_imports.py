@@ -25,6 +25,7 @@ WITHOUT_TORCH = [
     "dgdmn.records",
     "dgdmn.report",
     "dgdmn.runs.environment",
+    "dgdmn.runs.runner",
     "dgdmn.service",
     "dgdmn.storage",
     "dgdmn.streams",
@@ -52,6 +53,16 @@ def test_modules_that_do_not_train_need_no_torch():
     check = "; assert 'torch' not in sys.modules, "
     code = ["import sys", *(f"import {name}{check}{name!r}" for name in WITHOUT_TORCH)]
     assert "torch" not in packages_loaded_by("\n".join(code))
+
+
+def test_a_run_without_networks_needs_no_torch(tmp_path):
+    code = f"""
+from pathlib import Path
+from dgdmn.config.entries import parse_entry
+from dgdmn.runs.runner import execute
+from dgdmn.runs.spec import make_spec
+execute(make_spec("wine", parse_entry("dgdmn", None), 0), Path({str(tmp_path)!r}))"""
+    assert "torch" not in packages_loaded_by(code)
 
 
 @pytest.mark.parametrize("preset", ["best", "deep"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dgdmn.runs.plan import TimeLeft
+from dgdmn.runs.time_left import TimeLeft
 
 
 def equal(task):

@@ -59,6 +59,10 @@ class AlgorithmInfo:
     not_applicable: tuple[str, ...] = ()
     """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
 
+    def has_networks(self, generator: str) -> bool:
+        """Whether it trains networks, given the option `generator`; another package's algorithm may."""
+        return not self.closed_form and not (self.generative and generator == "mixture")
+
     def unused(self, option: str, options: Mapping[str, Any] | None = None) -> bool:
         """Whether the algorithm ignores an option: it has no short-term memory, no networks or no front end.
 

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from dgdmn import storage
 from dgdmn.algorithms.estimator import ContinualClassifier
@@ -18,8 +16,12 @@ from dgdmn.algorithms.persistence import algorithm_name, describe, restore_model
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core import files
 from dgdmn.core.errors import DgdmnError, Interrupted
-from dgdmn.networks.train import TrainingState
 from dgdmn.storage import State
+
+if TYPE_CHECKING:  # a memory without networks needs no torch
+    from torch import Tensor
+
+    from dgdmn.networks.train import TrainingState
 
 EVERY = 60.0  # seconds between checkpoints: about as much work is lost at most
 _SKIP_TRAINING = 1 << 62
@@ -33,7 +35,7 @@ class Progress:
     counters: dict[str, Any] = field(default_factory=dict)  # the counters of the run so far
     state: State | None = None  # the state of the model after those tasks; None before the first
     about: dict[str, Any] = field(default_factory=dict)  # what `describe` said about the model
-    trainings: tuple[list[Tensor], ...] = ()
+    trainings: "tuple[list[Tensor], ...]" = ()
     """The final state of each finished training of the next task, then that of the current one."""
     epoch: int = 0  # epochs of the current training; 0 if the last one in `trainings` is finished
 
@@ -108,7 +110,7 @@ class Checkpoints:
     def clear(self) -> None:
         files.remove_directory(self._directory)
 
-    def begin(self, training: TrainingState) -> int:
+    def begin(self, training: "TrainingState") -> int:
         """Restore the state that a training had reached and return its epochs; 0 for a new training."""
         if not self._pending:
             return 0
@@ -120,7 +122,7 @@ class Checkpoints:
             return _SKIP_TRAINING
         return self._epoch
 
-    def epoch_done(self, training: TrainingState, epoch: int, epochs: int) -> None:
+    def epoch_done(self, training: "TrainingState", epoch: int, epochs: int) -> None:
         """Note the end of a training; save if it is time."""
         if epoch == epochs:
             self._finished.append(training.state())
@@ -128,7 +130,7 @@ class Checkpoints:
         else:
             self._save_if_due([training], epoch)
 
-    def _save_if_due(self, current: list[TrainingState], epoch: int) -> None:
+    def _save_if_due(self, current: "list[TrainingState]", epoch: int) -> None:
         stop = self._stop()
         if stop or time.monotonic() - self._last >= self._every:
             self._save([*self._finished, *(training.state() for training in current)], epoch)
@@ -142,7 +144,7 @@ class Checkpoints:
     def _can_save(self) -> bool:
         return algorithm_info(algorithm_name(type(self._model))).saved
 
-    def _save(self, trainings: list[list[Tensor]], epoch: int) -> None:
+    def _save(self, trainings: "list[list[Tensor]]", epoch: int) -> None:
         assert self._model is not None
         if not self._can_save():
             return  # a killed run starts again

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import traceback
 import warnings
@@ -141,6 +142,9 @@ def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
         usage = isinstance(error, UsageError)
         failure = Failure(spec.name, shorten(message, 8_000), usage, trace)
     sender.send(failure)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # everything is on disk; to unload torch would take most of a second
 
 
 def _end_with_parent() -> None:

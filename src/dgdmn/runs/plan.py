@@ -86,7 +86,7 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
 def planned_steps(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]) -> int | None:
     """The optimizer steps of a run; None if the algorithm has none or is of another package."""
     info = algorithm_info(name)
-    if info.closed_form or info.category == "custom":
+    if info.category == "custom" or not info.has_networks(config.generator):
         return None
     planner = _Planner(info, config, math.prod(shape))
     planner.capacity = _capacity(info, config, _count_outputs(config, tasks), shape)
@@ -125,7 +125,7 @@ class _Planner:
         if self.info.closed_form:
             title = self.info.title
             raise UsageError(f"{title} reads each row once; there are no epochs to plan")
-        self.is_mixture = self.info.generative and self.config.generator == "mixture"
+        self.is_mixture = not self.info.has_networks(self.config.generator)
         self.has_codes = self.info.short_term and self.config.code_buffer
         self.row_bytes = self.width + LABEL_BYTES  # as exemplars: values as bytes
         if not self.info.exemplars:
@@ -206,47 +206,3 @@ class _Planner:
         schedules = [Schedule(n, config.batch_size, min_steps=least) for n, least in trainings]
         per_epoch = math.ceil(samples / config.batch_size)
         return per_epoch * sum(schedule.epochs_for(samples) for schedule in schedules)
-
-
-class TimeLeft:
-    """Predicts when a run ends from what it has done: training at its speed so far, tests as long as before.
-
-    The first measure of training contains what happens once, as the start of a library. It counts only after
-    a test, until there is a second one.
-    """
-
-    def __init__(
-        self, final_tests: float, tests: Sequence[float] = (), *, cached: bool = False
-    ) -> None:
-        """`final_tests`: how many tests the end takes as long as; `tests`: earlier ones, in seconds.
-
-        `cached`: the first test makes features that later ones use again. The end makes its own.
-        """
-        self._final, self._tests, self._cached = final_tests, list(tests), cached
-        self._trained: list[tuple[float, float]] = []  # the first measure and the latest one
-
-    def trained(self, share: float, seconds: float) -> None:
-        """Note how many seconds the training took until this share of its work was done."""
-        if share > (self._trained[-1][0] if self._trained else 0.0):
-            self._trained = [*self._trained[:1], (share, seconds)]
-
-    def tested(self, seconds: float) -> None:
-        """Note how long one test of all tasks took."""
-        self._tests.append(seconds)
-
-    def seconds(self, tests_left: int) -> float | None:
-        """Seconds until the end; None before there is anything to predict from."""
-        if not self._trained or len(self._trained) + len(self._tests) < 2:
-            return None
-        (first, start), (share, end) = self._trained[0], self._trained[-1]
-        pace = (end - start) / (share - first) if share > first else end / share
-        return pace * (1 - share) + tests_left * self._test_seconds() + self.final_seconds()
-
-    def final_seconds(self) -> float:
-        """Seconds of what follows the last test."""
-        first = self._tests[:1] if self._cached else []
-        return self._final * (first[0] if first else self._test_seconds())
-
-    def _test_seconds(self) -> float:
-        usual = self._tests[1:] or self._tests or [0.0]
-        return sum(usual) / len(usual)

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,18 +14,17 @@ from sklearn.utils import get_tags
 
 from dgdmn import metrics, streams
 from dgdmn.algorithms import algorithm
+from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError
 from dgdmn.core.events import EpochDone, Event, SleepEnded, SleepStarted
 from dgdmn.core.files import directory_lock
-from dgdmn.networks.runtime import check_device, use_threads
-from dgdmn.networks.train import use_hook
 from dgdmn.records import MatrixName, Phase, RunRecord, RunWriter
 from dgdmn.runs import environment, protocol
 from dgdmn.runs.artifacts import Artifacts
 from dgdmn.runs.checkpoint import EVERY, Checkpoints, Progress
-from dgdmn.runs.plan import TimeLeft, planned_steps
 from dgdmn.runs.protocol import Evaluated, ProtocolEvent, RunTasks
 from dgdmn.runs.spec import RunSpec, find_run
+from dgdmn.runs.time_left import TimeLeft
 from dgdmn.streams import Rows, TaskStream
 
 VALIDATION = 0.1  # share of the training rows held out for `evaluate_on="validation"`
@@ -94,7 +93,10 @@ def _check(spec: RunSpec, stream: TaskStream) -> None:
             f"evaluate_on is {spec.evaluate_on!r}, but the stream's validation share is "
             f"{stream.validation:g}; change one of them"
         )
-    check_device(spec.device)
+    if spec.device != "cpu":
+        from dgdmn.networks.runtime import check_device
+
+        check_device(spec.device)
 
 
 @dataclass
@@ -127,6 +129,8 @@ class _Run:
     ) -> None:
         self.spec, self.stream, self.tasks, self.checkpoints = spec, stream, tasks, checkpoints
         self.own = own
+        info = algorithm_info(spec.algorithm)
+        self.has_networks = info.has_networks(spec.options.generator)  # else torch is not imported
         self.note = "; ".join(filter(None, (stream.note, tasks.note)))
         self.acc = math.nan
         self.phase: Phase = "loading"
@@ -137,7 +141,7 @@ class _Run:
         """Learn the stream, record it, and say in status.json how it ended."""
         self._open(directory, record)
         try:
-            with use_threads(self.threads):
+            with self._watch_networks():
                 self._learn()
         except BaseException as error:
             stopped = isinstance(error, Interrupted | KeyboardInterrupt)
@@ -145,6 +149,18 @@ class _Run:
                 self._write_status("stopped" if stopped else "failed", message=str(error))
             raise
         self._write_status("done")
+
+    @contextlib.contextmanager
+    def _watch_networks(self) -> Iterator[None]:
+        """Limit the threads of torch, and save during trainings."""
+        if not self.has_networks:
+            yield
+            return
+        from dgdmn.networks.runtime import use_threads
+        from dgdmn.networks.train import use_hook
+
+        with use_threads(self.threads), use_hook(self.checkpoints):
+            yield
 
     def _open(self, directory: Path, record: RunRecord | None) -> None:
         config = self._config()
@@ -192,7 +208,11 @@ class _Run:
             self.tasks.read(number)
         name, options = self.spec.algorithm, self.spec.training_options()
         labels, shape = self.tasks.labels(), self.stream.shape
-        self.planned_steps = planned_steps(name, options, labels, shape)
+        self.planned_steps = None
+        if self.has_networks:
+            from dgdmn.runs.plan import planned_steps
+
+            self.planned_steps = planned_steps(name, options, labels, shape)
         kind = algorithm(name)
         local = {"device": self.spec.device, "threads": self.threads, "callback": self._handle}
         known = set(kind._get_param_names())
@@ -213,12 +233,11 @@ class _Run:
         self.evaluated = self.count.evaluate_seconds
         self.checkpoints.attach(self.model, self._save_counters, self.progress)
         self.since, self.since_cpu = time.monotonic(), time.process_time()
-        with use_hook(self.checkpoints):
-            classes, start = self.stream.classes, self.progress.steps
-            for event in protocol.learn_stream(self.model, self.tasks, classes, start):
-                tested = isinstance(event, Evaluated | protocol.Recognized)
-                self._account("test" if tested else "train")
-                self._record(event)
+        classes, start = self.stream.classes, self.progress.steps
+        for event in protocol.learn_stream(self.model, self.tasks, classes, start):
+            tested = isinstance(event, Evaluated | protocol.Recognized)
+            self._account("test" if tested else "train")
+            self._record(event)
         self._write_status("finishing")
         self.artifacts.write_final(self.model)
         self._account("artifacts")
