@@ -145,7 +145,7 @@ def table() -> str:
                 mean_se([run.acc for run in group]),
                 format_ratio(mean(group, "row_accuracy")),
                 format_ratio(statistics.fmean(bwt)) if all(b == b for b in bwt) else "–",
-                f"{mean(group, 'train_cpu_seconds'):.1f}",
+                f"{mean(group, 'train_cpu_seconds'):.1f}".replace("nan", "–"),
                 format_bytes(mean(group, "memory_bytes")),
                 str(len(group)),
             ]
