@@ -305,7 +305,7 @@ def digest(model):
 
 @cache
 def learned(d, asleep):
-    return learn(DGDMN(n_stm=4 - asleep), [blobs(n=90, d=d, seed=n) for n in range(3)])
+    return learn(DGDMN(n_stm=4 - asleep), [blobs(n=110, d=d, seed=n) for n in range(3)])
 
 
 @settings(deadline=None, max_examples=10)

@@ -115,9 +115,12 @@ def test_the_rows_that_a_young_memory_asks_for_are_enough():
     with pytest.raises(UsageError, match="learn 140 more rows and a second class"):
         model.unknown(np.zeros((1, 3)))
     model.partial_fit(rng.normal(9, 1, (139, 3)), ["b"] * 139)
-    with pytest.raises(UsageError, match=r"learn 1 more row$"):
+    with pytest.raises(UsageError, match=r"learn 8 more rows$"):
         model.unknown(np.zeros((1, 3)))
-    model.partial_fit(rng.normal(9, 1, (1, 3)), ["b"])
+    model.partial_fit(rng.normal(9, 1, (8, 3)), ["b"] * 8)
+    with pytest.raises(UsageError, match="4 of 50 rows are tested, learn more in one call"):
+        model.unknown(np.zeros((1, 3)))
+    model.partial_fit(rng.normal(9, 1, (200, 3)), ["b"] * 200)
     assert model.unknown([[-900.0, 900, 0]]).all()
 
 

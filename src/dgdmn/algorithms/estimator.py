@@ -39,7 +39,6 @@ from dgdmn.core.events import Callback, Context, ignore
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.table import Columns, Table, is_frame
 from dgdmn.core.text import count_noun, join_names
-from dgdmn.features import FrontEnd
 from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
 from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
@@ -120,7 +119,15 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         *,
         task: str | None = None,
     ) -> Self:
-        """Learn one more task. `DGDMN.partial_fit` describes the parameters."""
+        """Learn one more task.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), (n, h, w) or (n, h, w, channels)
+        y : array of shape (n,)
+        classes : all labels that may ever come, given in the first call; by default any call may bring new ones
+        task : the task's name
+        """
         return self._learn(X, y, classes, None, self._task_name(task))
 
     def _learn(
@@ -307,9 +314,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             fitted.memory.grow(fitted.outputs)
 
     def _to_batch(self, fitted: FittedState, X: Array, y: Array, weight: Weights) -> Batch:
-        if weight is not None and not isinstance(fitted.inputs, FrontEnd):
-            who = "the mixture memory (preset 'best')"
-            raise UsageError(f"sample_weight is for {who}, not networks")
         unit = {label: index for index, label in enumerate(fitted.labels)}
         indices = np.array([unit[label] for label in y.tolist()], dtype=np.int64)
         return Batch(self._translate(fitted, X), indices, fitted.inputs.raw(X), weight)

@@ -32,15 +32,17 @@ from dgdmn.algorithms.fitted import (
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target
+from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import count_noun, join_names
 from dgdmn.features import FrontEnd, Own
 from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.components import Component
-from dgdmn.memory.held_out import TEST_EVERY
+from dgdmn.memory.held_out import PARTS, TEST_EVERY
 from dgdmn.memory.mixture import MixtureMemory, gather
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
+from dgdmn.memory.unknown import MIN_TESTED
 from dgdmn.storage import State, bytes_in
 
 if TYPE_CHECKING:
@@ -183,9 +185,11 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         with self._limits():
             share = ltm.score_quantile(self._to_inputs(X), awake)
         if share is None:
-            left = max(1, TEST_EVERY - ltm.pool.untested)
+            left = max(PARTS, TEST_EVERY - ltm.pool.untested)
             second = " and a second class" if len(gather([ltm, *awake])) < 2 else ""
             advice = f"learn {count_noun(left, 'more row')}{second}"
+            if tested := ltm.count_tested(awake):
+                advice = f"{tested} of {MIN_TESTED} rows are tested, learn more in one call"
             raise UsageError(f"no input can be marked as unknown yet; {advice}")
         found: NDArray[np.bool_] = share < rate
         return found
@@ -329,6 +333,12 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         features = self.features if callable(self.features) else config.features
         given: dict[str, Any] = {"image_shape": self.image_shape, "scale": self.scale}
         return FrontEnd.fit(X, features, seed=config.code_seed, weight=weight, **given)
+
+    def _to_batch(self, fitted: FittedState, X: Array, y: Array, weight: Weights) -> Batch:
+        if weight is not None and not isinstance(fitted.inputs, FrontEnd):
+            who = "the mixture memory (preset 'best')"
+            raise UsageError(f"sample_weight is for {who}, not networks")
+        return super()._to_batch(fitted, X, y, weight)
 
     def _fill(self, X: Array, fitted: FittedState | None) -> Array:
         return fill_columns(X, fitted) if self._has_features(fitted) else super()._fill(X, fitted)

@@ -91,7 +91,7 @@ def image_shape_of(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def to_gray(model: ContinualClassifier, x: NDArray[Any], tail: float = 0.0) -> NDArray[np.uint8]:
-    """Dreams as gray values. A mixture clips nothing: a share `tail` on both sides may be out of range."""
+    """Dreams as gray values. A mixture clips nothing, so a share `tail` on both sides is clipped here."""
     inputs = model.fitted_.inputs
     if isinstance(inputs, FrontEnd):
         low, high = np.quantile(x, (tail, 1 - tail))

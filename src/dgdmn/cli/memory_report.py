@@ -104,7 +104,7 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
 
 def _typical(model: ContinualClassifier, of: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Mean and standard deviation of the dreams of each class, in the columns where classes differ most."""
-    numbers = [name_columns(model, rows)[:2] for rows in of.values()]  # codes say nothing
+    numbers = [name_columns(model, rows)[:2] for rows in of.values()]  # without coded columns
     names = numbers[0][0]
     means = np.array([rows.mean(axis=0) for _, rows in numbers])
     spreads = np.array([rows.std(axis=0) for _, rows in numbers])

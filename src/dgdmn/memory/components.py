@@ -168,11 +168,11 @@ def stack_means(components: Sequence[Component]) -> tuple[Doubles, Doubles]:
 
 def cut_scatter(component: Component, q: int, dtype: type | None = None) -> Component:
     """The component with the leading block q × q of its scatter, in another type; itself if nothing changes."""
-    dtype = dtype or component.scatter.dtype.type
-    if len(component.scatter) == q and component.scatter.dtype == component.mean.dtype == dtype:
+    mean = component.mean.astype(dtype or component.mean.dtype, copy=False)
+    scatter = component.scatter.astype(dtype or component.scatter.dtype, copy=False)
+    if len(scatter) == q and mean is component.mean and scatter is component.scatter:
         return component
-    block: NDArray[Any] = np.ascontiguousarray(component.scatter[:q, :q], dtype=dtype)
-    return replace(component, mean=component.mean.astype(dtype), scatter=block)
+    return replace(component, mean=mean, scatter=np.ascontiguousarray(scatter[:q, :q]))
 
 
 def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:

@@ -95,7 +95,7 @@ def hold_out(
 
 
 def cut_in_parts(y: Labels) -> Labels:
-    """The part of each row: the rows of a class form PARTS runs of about equal length; few rows are in the last ones.
+    """The part of each row: the rows of a class form PARTS runs of about equal length, the last one is never empty.
 
     >>> cut_in_parts(np.array([0] * 16 + [1, 1]))
     array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 3, 7])

@@ -29,7 +29,7 @@ from dgdmn.memory.gaussian import (
     gram,
     softmax,
 )
-from dgdmn.memory.held_out import TEST_EVERY, hold_out
+from dgdmn.memory.held_out import PARTS, TEST_EVERY, hold_out
 from dgdmn.memory.pool import Frozen, Pool
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.scores import (
@@ -39,7 +39,7 @@ from dgdmn.memory.scores import (
     score_components,
 )
 from dgdmn.memory.task_log import TaskInfo, TaskLog
-from dgdmn.memory.unknown import score_quantile, sketch
+from dgdmn.memory.unknown import MIN_TESTED, score_quantile, sketch
 from dgdmn.storage import State, typed, whole
 
 
@@ -83,7 +83,7 @@ class MixtureMemory:
             code = encode(x, self.spec.code[:, :DECODER_DIM])
             self.pool = replace(self.pool, inputs=self.pool.inputs.add(new.raw, code, weight))
         self._add(x, y, weight, task)
-        if self.pool.untested >= TEST_EVERY:
+        if self.pool.untested >= TEST_EVERY and len(y) >= PARTS:
             self._test(x, y, weight, task, others)
         self.pool = self.pool.refresh(self.spec.code)
         if self.pool.frozen is not None:  # so that the next prediction is fast
@@ -310,12 +310,16 @@ class MixtureMemory:
         return score_against_background(scores, tied, components, self.pool, self.spec)
 
     def score_quantile(self, x: Any, others: Sequence[Self] = ()) -> Doubles | None:
-        """The share of tested rows with a lower relative score than each row; None before two components and a test."""
-        components = gather([self, *others])
-        sketches = [component.sketch for component in components]
-        if len(components) < 2 or not np.any(sketches):
+        """The share of tested rows with a lower relative score than each row; None if too few rows are tested."""
+        if self.count_tested(others) < MIN_TESTED:
             return None
+        sketches = [component.sketch for component in gather([self, *others])]
         return score_quantile(self.relative_scores(x, others), sketches)
+
+    def count_tested(self, others: Sequence[Self] = ()) -> int:
+        """Rows that say which relative scores are usual; none with one component, which has no background."""
+        components = gather([self, *others])
+        return sum(int(one.sketch.sum()) for one in components) if len(components) > 1 else 0
 
     def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """log p(x) of the features if all components are equally likely; exact for g = 1."""

@@ -42,8 +42,8 @@ REFRESH_FACTOR = 1.1
 """St is computed again between two sleeps when the number of rows has grown by this factor: a covariance of few
 rows says little about the next ones."""
 Factor = tuple[Doubles, Doubles, Doubles, float]
-"""Of a component: its center in the code and in the whitened code, the inverse Cholesky factor of its covariance,
-and the log determinant of that covariance minus that of St."""
+"""The center of a component in the code and in the whitened code, the inverse Cholesky factor of its covariance, and
+the log determinant of that covariance minus that of St."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ def own_factor(component: Component, frozen: Frozen, code: Doubles) -> Factor:
         center = encode(component.mean.astype(np.float64)[None], code)[0, :q]
         own_share = OWN_SHARE * component.n / (component.n + q)
         covariance = (1 - own_share) * frozen.code_covariance[:q, :q]
-        covariance += (own_share / component.n) * component.scatter
+        covariance += (own_share / component.n) * component.scatter.astype(np.float64)
         factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
         if failed:  # float32 of a scatter that whitening would magnify
             whitened = whitening @ covariance @ whitening.T

@@ -24,6 +24,8 @@ UNIT, LOWEST, HIGHEST = 10.0, -9.0, 7.0
 """Bins have equal width in asinh(score / UNIT), between these two values: scores from −40,500 to 5,500."""
 EDGES = np.linspace(LOWEST, HIGHEST, BINS + 1)
 SKETCH_BYTES = 4 * BINS
+MIN_TESTED = 50
+"""Fewer tested rows say nothing about one row in a hundred: known rows would be marked."""
 RECENCY = 4.0
 """The component met i-th of k has weight (i / k) to this power."""
 

@@ -28,7 +28,7 @@ def preload() -> None:
     """Import what a page needs, in a thread of its own, while runs work in other processes."""
 
     def load() -> None:
-        with suppress(ImportError):  # said when a page is made
+        with suppress(Exception):  # reported when the page is made
             import_module("dgdmn.report.page")
             import_module("sklearn.manifold")
 

@@ -40,7 +40,7 @@ def describe_machine() -> dict[str, Any]:
         "cpu": platform.machine(),
         "cores": os.cpu_count(),
         "processor": processor_name(),
-        "denormals": "zero",  # before 2026-11-17 they were computed, which is slow
+        "denormals": "zero",  # in networks; before 2026-11-17 they were computed, which is slow
     }
 
 

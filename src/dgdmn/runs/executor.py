@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.text import shorten
 from dgdmn.runs.environment import large_pages
@@ -129,7 +130,7 @@ def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     failure, asked = None, threading.Event()
     try:
-        from dgdmn.runs.runner import execute  # torch is imported in the child only
+        from dgdmn.runs.runner import execute  # torch is imported in the child, if at all
 
         warnings.formatwarning = lambda message, *_, **__: f"{spec.name}: {message}\n"
 
@@ -142,9 +143,10 @@ def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
         usage = isinstance(error, UsageError)
         failure = Failure(spec.name, shorten(message, 8_000), usage, trace)
     sender.send(failure)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # everything is on disk; to unload torch would take most of a second
+    if algorithm_info(spec.algorithm).category != "custom" and ":" not in spec.stream:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # everything of ours is on disk; to unload torch would take most of a second
 
 
 def _end_with_parent() -> None:

@@ -129,8 +129,9 @@ class _Run:
     ) -> None:
         self.spec, self.stream, self.tasks, self.checkpoints = spec, stream, tasks, checkpoints
         self.own = own
-        info = algorithm_info(spec.algorithm)
-        self.has_networks = info.has_networks(spec.options.generator)  # else torch is not imported
+        # Without networks, torch is not imported. A memory class of the user's may have some.
+        info, has_own_memory = algorithm_info(spec.algorithm), "memory" in {**spec.arguments, **own}
+        self.has_networks = has_own_memory or info.has_networks(spec.options.generator)
         self.note = "; ".join(filter(None, (stream.note, tasks.note)))
         self.acc = math.nan
         self.phase: Phase = "loading"
@@ -141,7 +142,7 @@ class _Run:
         """Learn the stream, record it, and say in status.json how it ended."""
         self._open(directory, record)
         try:
-            with self._watch_networks():
+            with self._network_context():
                 self._learn()
         except BaseException as error:
             stopped = isinstance(error, Interrupted | KeyboardInterrupt)
@@ -151,7 +152,7 @@ class _Run:
         self._write_status("done")
 
     @contextlib.contextmanager
-    def _watch_networks(self) -> Iterator[None]:
+    def _network_context(self) -> Iterator[None]:
         """Limit the threads of torch, and save during trainings."""
         if not self.has_networks:
             yield

@@ -173,9 +173,8 @@ _read_fashion: Callable[[], Parts] = partial(fetch.read, "fashion", _parse_fashi
 def _parse_devanagari(path: Path) -> Parts:
     images = parse_characters(path, fetch.CLASSES["devanagari"]).values()
     parts = []
-    for groups in zip(
-        *images, strict=True
-    ):  # the training images of each class, then the test images
+    # First the training images of each class, then the test images.
+    for groups in zip(*images, strict=True):
         labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
         parts.append(Rows(np.concatenate(groups), labels))
     return _drop_test_rows(*parts)
