@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.covariance import oas
 
@@ -24,7 +25,7 @@ from dgdmn.memory.gaussian import gram, pack, unpack
 from dgdmn.memory.held_out import PARTS, cut_in_parts, hold_out, leave_out
 from dgdmn.memory.mixture import MixtureMemory
 from dgdmn.memory.pool import SHRINKAGE_FACTOR, Pool
-from dgdmn.memory.scores import OWN_SHARE, score_parts
+from dgdmn.memory.scores import OWN_SHARE, merge_tasks, score_components, score_parts
 from dgdmn.memory.task_log import TaskInfo
 
 CTX = Context(SeedStream(0))
@@ -112,14 +113,44 @@ def test_a_code_is_orthonormal_and_depends_on_its_seed_only():
     assert set(np.unique(make_code(20, 20, 0))) == {0.0, 1.0}, "an order of the features"
 
 
-def test_a_class_scores_the_log_sum_of_its_components():
-    x, y = three_classes(5)
-    memory = memory_of(5, [("a", x[:60], y[:60]), ("b", x[60:], y[60:])])
-    scores, labels, _ = memory.joint_scores(x, [])
-    assert labels.tolist() == [0, 1, 2] * 2
-    by_class = np.log(np.exp(scores[:, :3]) + np.exp(scores[:, 3:]))
-    expected = np.exp(by_class) / np.exp(by_class).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(memory.predict_proba(x), expected, atol=1e-9)
+@pytest.mark.parametrize(("d", "code_dim"), [(5, 192), (270, 20)])
+def test_a_class_of_several_tasks_scores_within_its_tasks_and_as_a_whole(d, code_dim):
+    """The mean of both: log-mean-exp over its tasks, and the score of all its rows as one component."""
+    rows, y = three_classes(d)
+    task = np.where((np.arange(len(y)) < 60) | (y == 2), 0, 1)  # class 2 has one task
+    parts = [(name, rows[task == k], y[task == k]) for k, name in enumerate("ab")]
+    memory = memory_of(d, parts, code_dim=code_dim)
+    x = three_classes(d, seed=1)[0][:20]
+    code = memory.spec.code
+    # Columns: classes 0, 1, 2 in task a, then classes 0, 1 in task b.
+    within = reference(x, rows, 3 * task + y, 0.03, 0.5, code)
+    shared = [np.logaddexp(within[:, k], within[:, 3 + k]) - np.log(2) for k in (0, 1)]
+    by_task = np.stack([*shared, within[:, 2]], axis=1)
+    scores = (by_task + reference(x, rows, y, 0.03, 0.5, code)) / 2
+    expected = softmax(scores / memory._frozen().temperature, axis=1)
+    np.testing.assert_allclose(memory.predict_proba(x), expected, atol=1e-6)
+
+
+def test_a_whole_class_answers_for_a_task_that_was_never_met():
+    """Tasks shift the first column at random, so only the second tells the classes apart."""
+
+    def task(seed, n=100):
+        rng = np.random.default_rng(seed)
+        y = np.arange(n) % 2
+        x = 0.3 * rng.standard_normal((n, 6))
+        x[:, 0] += 2 * rng.standard_normal(2)[y]
+        x[:, 1] += y
+        return x, y
+
+    tasks = [(str(seed), *task(seed)) for seed in range(3)]
+    memory = memory_of(6, tasks, n_classes=2, shrinkage=0.001)
+    right = within = 0.0
+    for seed in range(100, 120):
+        x, y = task(seed)
+        right += (memory.predict_proba(x).argmax(axis=1) == y).mean() / 20
+        scores, labels, _ = memory.joint_scores(x, [])
+        within += (labels[scores.argmax(axis=1)] == y).mean() / 20
+    assert right > within + 0.05, (right, within)
 
 
 def test_components_hold_count_mean_and_scatter_of_their_rows():
@@ -279,6 +310,13 @@ def test_order_and_batches_do_not_change_the_sums(case):
     assert_same_answers(
         [memory.joint_scores(x, [])[:2] for memory in (whole, other, half[1])], memory.n_classes
     )
+    levels = [merge_tasks(memory.components, memory.pool, memory.spec) for memory in (whole, other)]
+    if levels[0] is not None:
+        assert_same_answers([score_by(level, x, whole.spec) for level in levels], whole.n_classes)
+
+
+def score_by(level, x, spec):
+    return score_components(x, *level, spec)[0], level.labels
 
 
 def assert_same_answers(found, n_classes):

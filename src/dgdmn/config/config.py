@@ -142,7 +142,7 @@ class Config:
     """Mixture: g, weight of a component's own covariance; -1: by the number of rows, unless held-out rows prefer
     another (ours)."""
     priors: Literal["uniform", "met"] = "uniform"
-    """Mixture: class priors, `uniform` or as `met`: each component weighs its number of rows (ours)."""
+    """Mixture: class priors, `uniform` or as `met`: a class weighs its number of rows (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"
     """Front end of the mixture and of closed-form methods: `auto` has filters for images, random units for tables
     (ours)."""

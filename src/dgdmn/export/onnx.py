@@ -25,7 +25,7 @@ from dgdmn.features.tables import MAX_COLUMNS, PlainFeatures, TableFeatures
 from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
 from dgdmn.memory.latent_prior import LatentPrior
 from dgdmn.memory.mixture import MixtureMemory
-from dgdmn.memory.scores import own_factor
+from dgdmn.memory.scores import Level, answering_levels, own_factor
 from dgdmn.networks.classifier import Classifier
 from dgdmn.networks.vae import VAE
 
@@ -118,38 +118,55 @@ class _Predictor(nn.Module):
 
 
 class _MixturePredictor(nn.Module):
-    """x → features → scores of components → classes, as `MixtureMemory.predict_proba`; scores in float64."""
+    """x → features → classes, as `MixtureMemory.predict_proba`; scores in float64."""
 
     def __init__(self, fitted: FittedState, memory: MixtureMemory) -> None:
         super().__init__()
         assert isinstance(fitted.inputs, FrontEnd)
         self.front_end = _front_end(fitted.inputs)
         self.units = torch.tensor(fitted.sorted_labels()[1])
-        frozen, code = memory._frozen(), memory.spec.code
-        weights, bias = memory.pool.weights(memory.components, frozen.setting[0])
-        bias = bias + memory.log_priors(memory.components, frozen)
+        level, spec = memory._level(), memory.spec
+        self.levels = nn.ModuleList(
+            _ClassScores(one, spec.code, memory.n_classes) for one in answering_levels(level, spec)
+        )
+        self.log_priors = torch.tensor(memory.log_priors(level))
+        self.temperature = level.frozen.temperature
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.front_end(x).double()
+        scores = torch.stack([level(features) for level in self.levels]).mean(dim=0)
+        answers = F.softmax((scores + self.log_priors) / self.temperature, dim=1)
+        return _shares(answers.index_select(1, self.units)).float()
+
+
+class _ClassScores(nn.Module):
+    """`class_scores` of the components of one level."""
+
+    def __init__(self, level: Level, code: np.ndarray, n_classes: int) -> None:
+        super().__init__()
+        components, frozen = level.components, level.frozen
+        weights, bias = level.pool.weights(components, frozen.setting[0])
         self.weights, self.bias = torch.tensor(weights), torch.tensor(bias)
         self.to_code, self.to_white = torch.tensor(code), torch.tensor(code @ frozen.whitening.T)
-        self.own_weight, self.temperature = frozen.setting[1], frozen.temperature
-        sizes = [len(one.scatter) for one in memory.components]
+        self.own_weight = frozen.setting[1]
+        sizes = [len(one.scatter) for one in components]
         self.blocks: list[tuple[Tensor, ...]] = []
         """Components of one block size: their places and factors (`own_factor`)."""
         for q in sorted({*sizes} - {0}) if self.own_weight else ():
             places = [place for place, size in enumerate(sizes) if size == q]
-            factors = [own_factor(memory.components[place], frozen, code) for place in places]
+            factors = [own_factor(components[place], frozen, code) for place in places]
             parts = [torch.tensor(np.stack(part)) for part in zip(*factors, strict=True)]
             onto = F.one_hot(torch.tensor(places), len(sizes)).double()
             center, white_center, inverse, log_det = parts
             block = onto, center[:, None], white_center[:, None], inverse.mT.contiguous(), log_det
             self.blocks.append(block)
-        labels = [one.label for one in memory.components]
-        of_class = [[i for i, y in enumerate(labels) if y == k] for k in range(memory.n_classes)]
+        of_class = [np.flatnonzero(level.labels == k).tolist() for k in range(n_classes)]
         most = max(map(len, of_class))
         # Classes have different numbers of components: the last column, which never wins, fills the gaps.
-        self.of_class = torch.tensor([own + [len(labels)] * (most - len(own)) for own in of_class])
+        self.of_class = torch.tensor([own + [len(sizes)] * (most - len(own)) for own in of_class])
+        self.log_counts = torch.tensor([len(own) or 1 for own in of_class]).double().log()
 
-    def forward(self, x: Tensor) -> Tensor:
-        features = self.front_end(x).double()
+    def forward(self, features: Tensor) -> Tensor:
         scores = features @ self.weights + self.bias
         code, white = features @ self.to_code, features @ self.to_white
         for onto, center, white_center, inverse, log_det in self.blocks:
@@ -160,8 +177,7 @@ class _MixturePredictor(nn.Module):
         scores = F.pad(scores, (0, 1), value=NEVER)
         k, most = self.of_class.shape
         by_class = scores.index_select(1, self.of_class.flatten()).reshape(-1, k, most)
-        answers = F.softmax(torch.logsumexp(by_class, dim=2) / self.temperature, dim=1)
-        return _shares(answers.index_select(1, self.units)).float()
+        return torch.logsumexp(by_class, dim=2) - self.log_counts
 
 
 def _front_end(inputs: FrontEnd) -> nn.Module:

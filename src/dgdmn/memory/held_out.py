@@ -22,7 +22,13 @@ from dgdmn.memory.code import (
 from dgdmn.memory.components import Component, cut_scatter, sum_rows
 from dgdmn.memory.gaussian import COUNT_TOLERANCE, Doubles, gram, softmax
 from dgdmn.memory.pool import Pool
-from dgdmn.memory.scores import class_scores, score_against_background, score_parts
+from dgdmn.memory.scores import (
+    class_scores,
+    merge_tasks,
+    score_against_background,
+    score_classes,
+    score_parts,
+)
 
 PARTS = 8
 """Parts into which the rows of a class are cut."""
@@ -86,6 +92,8 @@ def hold_out(
         rows = _thin(out, MAX_TESTED // len(TESTED_PARTS))
         scores, _ = _score(x[rows], left, rest, pool, spec, chosen)
         by_class = class_scores(scores, np.array([one.label for one in left]), n_classes)
+        if (whole := merge_tasks(left, rest, spec)) is not None:  # as predictions do
+            by_class = (by_class + score_classes(x[rows], [whole], spec, n_classes)) / 2
         log_losses += [_log_loss(by_class / divisor, y[rows]) for divisor in TEMPERATURES]
         if len(left) > 1:
             scores, tied = _score(x[rows], left, rest, pool, spec, reference_setting(spec.config))

@@ -33,9 +33,12 @@ from dgdmn.memory.held_out import PARTS, TEST_EVERY, hold_out
 from dgdmn.memory.pool import Frozen, Pool
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.scores import (
-    class_scores,
+    Level,
+    answering_levels,
+    choose_setting,
     own_factor,
     score_against_background,
+    score_classes,
     score_components,
 )
 from dgdmn.memory.task_log import TaskInfo, TaskLog
@@ -270,22 +273,21 @@ class MixtureMemory:
     ) -> tuple[Doubles, NDArray[np.int64], NDArray[np.int64]]:
         """log p(x, component) up to a common term; the class of each component, and the index of its memory."""
         memories = [self, *others]
-        components = gather(memories)
-        labels = np.array([component.label for component in components], dtype=np.int64)
         owner = np.repeat(np.arange(len(memories)), [len(memory.components) for memory in memories])
-        frozen = self._frozen(others)
-        scores, _ = self._score(x, others, frozen)
-        return scores + self.log_priors(components, frozen), labels, owner
+        level = self._level(others)
+        scores, _ = self._score(x, others, level.frozen)
+        return scores + self.log_priors(level)[level.labels], level.labels, owner
 
-    def log_priors(self, components: Sequence[Component], frozen: Frozen) -> Doubles:
-        """Log prior of each component, times the temperature that its score is divided by later."""
-        weights = np.ones(len(components))
-        if self.config.priors == "met" and components:
-            weights = np.array([component.n for component in components], dtype=np.float64)
-            weights /= weights.sum()
+    def log_priors(self, level: Level) -> Doubles:
+        """Log prior of each class, times the temperature that its score is divided by later, shape (n_classes,)."""
+        weights = np.ones(self.n_classes)
+        if self.config.priors == "met" and level.components:
+            counts = [component.n for component in level.components]
+            weights = np.bincount(level.labels, counts, minlength=self.n_classes) / sum(counts)
+            weights[weights == 0] = 1.0  # a class without components has no score either
         if self.class_weights is not None:
-            weights = self.class_weights[[component.label for component in components]]
-        scaled: Doubles = frozen.temperature * np.log(weights)
+            weights = self.class_weights
+        scaled: Doubles = level.frozen.temperature * np.log(weights)
         return scaled
 
     def answering_tasks(
@@ -334,10 +336,11 @@ class MixtureMemory:
         return self.joint_proba(x, ())
 
     def joint_proba(self, x: Any, others: Sequence[Self]) -> Doubles:
-        """Class probabilities by the components of all these memories together."""
-        scores, labels, _ = self.joint_scores(x, others)
-        by_class = class_scores(scores, labels, self.n_classes)
-        return softmax(by_class / self._frozen(others).temperature)
+        """Class probabilities by the components of all these memories, and by whole classes that have several tasks."""
+        level = self._level(others)
+        levels = answering_levels(level, self.spec)
+        scores = score_classes(np.asarray(x, np.float64), levels, self.spec, self.n_classes)
+        return softmax((scores + self.log_priors(level)) / level.frozen.temperature)
 
     def recognition_loss(self, x: Any) -> Doubles:
         """Minus the log of the summed component scores."""
@@ -391,6 +394,10 @@ class MixtureMemory:
             return self.pool.frozen
         return self.pool.freeze(self._choose(gather([self, *others])), self.spec.code)
 
+    def _level(self, others: Sequence[Self] = ()) -> Level:
+        """The components of all these memories and what scores them."""
+        return Level(gather([self, *others]), self.pool, self._frozen(others))
+
     def chosen_settings(self) -> dict[str, float]:
         """λ, g and the temperature of predictions now."""
         frozen = self._frozen()
@@ -402,9 +409,7 @@ class MixtureMemory:
         }
 
     def _choose(self, components: Sequence[Component]) -> tuple[float, float]:
-        """λ and g. With few rows a component's covariance is mostly the pooled one, so g is 1."""
-        few = sum(component.n for component in components) < self.spec.q * len(components)
-        return self.pool.choose(self.config, 1.0 if few else 0.35)
+        return choose_setting(components, self.pool, self.spec)
 
     def grow(self, n_classes: int) -> None:
         self.n_classes = n_classes

@@ -1,14 +1,16 @@
 """Scores of features by the components of a mixture memory. Formulas: docs/mixture.md."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from dgdmn.memory.budget import merge_means
 from dgdmn.memory.code import MixtureSpec, encode, reference_setting
 from dgdmn.memory.components import MAX_FEATURE, Component, stack_means
-from dgdmn.memory.gaussian import Doubles
+from dgdmn.memory.gaussian import Doubles, gram
 from dgdmn.memory.pool import Factor, Frozen, Pool
 from dgdmn.memory.unknown import relative_scores
 
@@ -75,14 +77,74 @@ def own_factor(component: Component, frozen: Frozen, code: Doubles) -> Factor:
     return kept
 
 
+class Level(NamedTuple):
+    """Components that answer together, their pool, and what is frozen for them."""
+
+    components: Sequence[Component]
+    pool: Pool
+    frozen: Frozen
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The class of each component."""
+        return np.array([component.label for component in self.components], dtype=np.int64)
+
+
+def answering_levels(tasks: Level, spec: MixtureSpec) -> list[Level]:
+    """The level of classes within tasks and, if a class has several tasks, that of whole classes.
+
+    A class within a task knows the rows of its task best. The whole class knows how tasks differ, so it says more
+    about rows of a task that is still to come.
+    """
+    whole = merge_tasks(tasks.components, tasks.pool, spec)
+    return [tasks] if whole is None else [tasks, whole]
+
+
+def merge_tasks(components: Sequence[Component], pool: Pool, spec: MixtureSpec) -> Level | None:
+    """Each class as one component over all its tasks; None if no class has several tasks.
+
+    The pool gains the scatter between the tasks of a class. Everything follows from the sums: nothing is saved.
+    """
+    if len({component.label for component in components}) == len(components):
+        return None
+    key = ("whole classes", tuple(components))
+    if key not in pool._cache:
+        merged, between = merge_means(components, 0, spec.code)
+        wide = pool.add_scatter(gram(np.stack(between)))
+        frozen = wide.freeze(choose_setting(merged, wide, spec), spec.code)
+        pool._cache[key] = Level(merged, wide, frozen)
+    level: Level = pool._cache[key]
+    return level
+
+
+def choose_setting(
+    components: Sequence[Component], pool: Pool, spec: MixtureSpec
+) -> tuple[float, float]:
+    """λ and g. With few rows a component's covariance is mostly the pooled one, so g is 1."""
+    few = sum(component.n for component in components) < spec.q * len(components)
+    return pool.choose(spec.config, 1.0 if few else 0.35)
+
+
+def score_classes(
+    x: Doubles, levels: Sequence[Level], spec: MixtureSpec, n_classes: int
+) -> Doubles:
+    """The mean of what the levels score for each class, shape (n, n_classes)."""
+    scores = [
+        class_scores(score_components(x, *level, spec)[0], level.labels, n_classes)
+        for level in levels
+    ]
+    return sum(scores[1:], scores[0]) / len(scores)
+
+
 def class_scores(scores: Doubles, labels: NDArray[np.int64], n_classes: int) -> Doubles:
-    """Log-sum-exp over the components of each class, shape (n, n_classes); −∞ for classes without any."""
+    """Log-mean-exp over the components of each class, shape (n, n_classes); −∞ for classes without any."""
     by_class = np.full((len(scores), n_classes), -np.inf)
     if len(set(labels.tolist())) == len(labels):  # the usual case, and much faster
         by_class[:, labels] = scores
         return by_class
     for label in np.unique(labels):
-        by_class[:, label] = np.logaddexp.reduce(scores[:, labels == label], axis=1)
+        own = scores[:, labels == label]
+        by_class[:, label] = np.logaddexp.reduce(own, axis=1) - np.log(own.shape[1])
     return by_class
 
 
