@@ -33,11 +33,11 @@ def main(words: Sequence[str]) -> int:
         raise UsageError("no target given; `python -m reproduction --list` lists them")
     failures = [] if args.draw_only else _run(targets, args)
     directories, unreadable = load_results(args.out)
-    failures += [_failure(name, why) for name, why in unreadable.items() if why != NOT_ENDED]
+    failures += [Failure(name, why) for name, why in unreadable.items() if why != NOT_ENDED]
     new, refused = _collect(directories, targets, args.results)
     results, unusable = load_results(args.results)
     failures += refused
-    failures += [_failure(str(args.results / name), why) for name, why in unusable.items()]
+    failures += [Failure(str(args.results / name), why) for name, why in unusable.items()]
     drawn = 0 if args.no_figures else _draw(targets, new, (results, directories), args)
     pages = write_pages(results, args.results)
     done = f"{count_noun(len(new), 'run')} collected, {count_noun(drawn, 'figure')} drawn"
@@ -45,10 +45,6 @@ def main(words: Sequence[str]) -> int:
     for failure in failures:
         print(f"reproduction: {failure.run}: {failure.message}", file=sys.stderr)
     return 0 if not failures else 2 if all(failure.usage for failure in failures) else 1
-
-
-def _failure(name: str, message: str) -> Failure:
-    return Failure(name, message, False, message)
 
 
 def missing_runs(
@@ -84,7 +80,7 @@ def _run(targets: Sequence[Target], args: Namespace) -> list[Failure]:
         try:
             stream_with_data(stream)
         except DataError as error:
-            failures += [_failure(spec.name, str(error)) for spec in specs if spec.stream == stream]
+            failures += [Failure(spec.name, str(error)) for spec in specs if spec.stream == stream]
             specs = [spec for spec in specs if spec.stream != stream]
 
     jobs = args.jobs or available_cores()
@@ -104,7 +100,7 @@ def _collect(directories: Results, targets: Iterable[Target], place: Path) -> Co
             collect(run, place)
             keys.add(run.key)
         except DgdmnError as error:
-            failures.append(_failure(run.name, str(error)))
+            failures.append(Failure(run.name, str(error)))
     return keys, failures
 
 

@@ -205,7 +205,10 @@ class RunWriter:
         """
         record = RunRecord.read(directory)
         directory, recorded = record.directory, len(record.order)
-        kept = {matrix: _keep_rows(record, matrix, steps, rows or {}) for matrix in MATRICES}
+        kept = {
+            matrix: _keep_rows(record, matrix, steps, (rows or {}).get(matrix))
+            for matrix in MATRICES
+        }
         if not 0 <= steps <= recorded:
             raise UsageError(f"steps is {steps}: {directory} holds {recorded} rows; give fewer")
         n_events, size, seconds = _keep_events(directory / EVENTS, events)
@@ -377,14 +380,11 @@ def _csv_bytes(tasks: Sequence[str], rows: Sequence[_Row], *, header: bool) -> b
     return text.getvalue().encode()
 
 
-def _keep_rows(
-    record: RunRecord, matrix: MatrixName, steps: int, rows: Mapping[MatrixName, int]
-) -> list[_Row]:
-    """The rows of the first `steps` tasks, as many as `rows` says; fewer are an error."""
+def _keep_rows(record: RunRecord, matrix: str, steps: int, wanted: int | None) -> list[_Row]:
+    """The rows of the first `steps` tasks, as many as are wanted (default: all); fewer are an error."""
     path = record.directory / f"{matrix}.csv"
     found = [row for row in _read_rows(path, record.task_names) if row.step <= steps]
-    wanted = rows.get(matrix, len(found))
-    if len(found) < wanted:
+    if wanted is not None and len(found) < wanted:
         missing = f"{len(found)} rows of the {wanted} before the checkpoint"
         advice = f"restore it, or remove {record.directory} and run it again"
         raise DgdmnError(f"{path} has {missing}; {advice}")

@@ -43,6 +43,8 @@ from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
 from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
 
+Classes = ArrayLike | None
+
 
 class Prepared(NamedTuple):
     """Inputs that `prepare` has translated already; every method that takes X takes them too."""
@@ -112,12 +114,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return self._learn(X, y, None, None, "task 1", restart=True)
 
     def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        *,
-        task: str | None = None,
+        self, X: ArrayLike, y: ArrayLike, classes: Classes = None, *, task: str | None = None
     ) -> Self:
         """Learn one more task.
 
@@ -140,8 +137,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             X, y, weight = drop_weightless(X, y, weights)
             X = self._fill_missing(X, None if first else self.fitted_)
             fitted = self._begin(X, y, classes, weight) if first else self.fitted_.snapshot()
-            if not first and classes is not None:
-                _check_same_classes(fitted, classes)
+            if not first and fitted.closed and classes is not None:
+                for label in sorted({*np.unique(np.asarray(classes)).tolist()} - {*fitted.labels}):
+                    raise UsageError(f"classes has a new label, {label!r}; classes cannot change")
             self._add_classes(fitted, y)
             ctx = self._context(fitted)
             fitted.memory.learn(task, self._to_batch(fitted, X, y, weight), ctx)
@@ -222,16 +220,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def info(self) -> EstimatorInfo:
         """A summary: algorithm, tasks, options, bytes."""
         check_is_fitted(self)
-        about = algorithm_info(algorithm_name(type(self)))
-        return EstimatorInfo(
-            algorithm=about.name,
-            title=about.title,
-            config=self.fitted_.config,
-            shape=self.fitted_.shape,
-            labels=tuple(self.fitted_.labels),
-            memory_bytes=self.memory_bytes(),
-            exemplar_bytes=self.exemplar_bytes(),
-        )
+        about, fitted = algorithm_info(algorithm_name(type(self))), self.fitted_
+        labels, sizes = tuple(fitted.labels), (self.memory_bytes(), self.exemplar_bytes())
+        return EstimatorInfo(about.name, about.title, fitted.config, fitted.shape, labels, *sizes)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in vars(self)
@@ -325,10 +316,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if not fitted.warned and fitted.inputs.clips(X):
             fitted.warned = True
             source = "value_range" if fitted.inputs.given else "the range of the first task"
-            warnings.warn(
-                f"values outside {source} are clipped; give value_range=(low, high) of all values to come",
-                stacklevel=5,
-            )
+            advice = "give value_range=(low, high) of all values to come"
+            warnings.warn(f"values outside {source} are clipped; {advice}", stacklevel=5)
         return fitted.inputs.apply(X)
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
@@ -374,7 +363,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             if reset and self.text:
                 raise UsageError("text names columns, but X has no names; pass a data frame")
             return X
-        numbers = _has_only_numbers(X) and not (reset and self.text)
+        dtypes = list(getattr(X, "dtypes", ()))
+        plain = all(isinstance(t, np.dtype) and t.kind in "uif" for t in dtypes)
+        numbers = bool(dtypes) and plain and not (reset and self.text)
         if numbers and known is not None and known.is_numeric:
             known.check_names([*X.columns], "X")
             return X[list(known.names)]
@@ -438,7 +429,7 @@ class WeightedClassifier(ContinualClassifier):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        classes: ArrayLike | None = None,
+        classes: Classes = None,
         sample_weight: ArrayLike | None = None,
         *,
         task: str | None = None,
@@ -481,22 +472,14 @@ def seed_stream(random_state: Any) -> SeedStream:
     return SeedStream(int(check_random_state(random_state).randint(2**31 - 1)))
 
 
-def _has_only_numbers(frame: Any) -> bool:
-    """Whether all columns of a data frame are plain numbers."""
-    dtypes = list(getattr(frame, "dtypes", ()))
-    return bool(dtypes) and all(isinstance(t, np.dtype) and t.kind in "uif" for t in dtypes)
-
-
 def _warn_about_names(table: Table, columns: Columns) -> None:
     """Warn about categories that are different in almost every row: they are names or sentences."""
     for name, kind in columns.state().items():
         cells = [cell for cell in table.column(name).tolist() if kind == "category" and cell]
         if len(cells) >= MANY_CELLS and len(set(cells)) > 0.9 * len(cells):
-            warnings.warn(
-                f"{table.source}: column {name!r} has {len(set(cells)):,} different texts in {len(cells):,} rows; "
-                "leave it out (ignore), or name it in text",
-                stacklevel=6,
-            )
+            many = f"{len(set(cells)):,} different texts in {len(cells):,} rows"
+            advice = "leave it out (ignore), or name it in text"
+            warnings.warn(f"{table.source}: column {name!r} has {many}; {advice}", stacklevel=6)
 
 
 def _check_raw_labels(y: Any) -> None:
@@ -524,12 +507,6 @@ def _check_labels(y: Array) -> None:
     for kind in kinds - {str, int, float, bool}:
         raise UsageError(f"y has labels of kind {kind.__name__}; use text or numbers")
     check_classification_targets(y)
-
-
-def _check_same_classes(fitted: FittedState, classes: ArrayLike) -> None:
-    unknown = sorted({*np.unique(np.asarray(classes)).tolist()} - {*fitted.labels})
-    if fitted.closed and unknown:
-        raise UsageError(f"classes has a new label, {unknown[0]!r}; classes cannot change")
 
 
 _guard = threading.Lock()

@@ -68,11 +68,9 @@ class _NearestMeanNetwork(ExemplarNetwork):
         if not self._classes:
             return super().predict_tensor(x)
         means = [self._features(rows.to_batch().x).mean(dim=0) for rows in self._classes.values()]
-        distances = torch.cdist(
-            self._features(x),
-            F.normalize(torch.stack(means)),
-            compute_mode="donot_use_mm_for_euclid_dist",  # the other mode depends on the batch
-        )
+        exact = "donot_use_mm_for_euclid_dist"  # the other mode depends on the batch
+        centers = F.normalize(torch.stack(means))
+        distances = torch.cdist(self._features(x), centers, compute_mode=exact)
         answers = distances.new_zeros(len(x), self._outputs)
         answers[:, list(self._classes)] = F.softmax(-distances, dim=1)
         return answers

@@ -101,7 +101,7 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
         "dgdmn": __version__,
         "algorithm": algorithm_name(type(model)),
         "parameters": {key: _to_json(value) for key, value in saved.items()},
-        "own": {key: _qualified_name(part) for key, part in own.items() if part is not None},
+        "own": {key: qualified_name(part) for key, part in own.items() if part is not None},
         "config": to_dict(fitted.config),
         "features": fitted.shape[0],
         "columns": model.columns_.state() if hasattr(model, "columns_") else {},
@@ -254,6 +254,7 @@ def _from_json(key: str, value: Any) -> Any:
     return tuple(_from_json(key, item) for item in value) if isinstance(value, list) else value
 
 
-def _qualified_name(thing: Any) -> str:
+def qualified_name(thing: Any) -> str:
+    """The name of a function or class; of any other value, that of its type."""
     kind = thing if isinstance(thing, type) or hasattr(thing, "__qualname__") else type(thing)
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
-from dgdmn.memory.gaussian import column_means
+from dgdmn.memory.gaussian import Doubles, column_means
 from dgdmn.storage import State, to_numpy, typed
 
 MARGIN = 0.05
@@ -26,10 +26,7 @@ class Scaling:
 
     @classmethod
     def fit(
-        cls,
-        X: NDArray[Any],
-        value_range: tuple[Any, Any] | None,
-        is_coded: NDArray[np.bool_] | None = None,
+        cls, X: NDArray[Any], value_range: Any, is_coded: NDArray[np.bool_] | None = None
     ) -> Self:
         """The given range; else [0, 1] for values within it, else the range of these first samples.
 
@@ -109,9 +106,7 @@ class Scaling:
         return X.dtype == np.uint8 and not self.given
 
 
-def _parse_range(
-    value_range: Any, shape: tuple[int, ...]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _parse_range(value_range: Any, shape: tuple[int, ...]) -> tuple[Doubles, Doubles]:
     try:
         low, high = (np.asarray(bound, dtype=np.float64) for bound in value_range)
         np.broadcast_to(low, shape), np.broadcast_to(high, shape)

@@ -1,8 +1,8 @@
 """`dgdmn predict` and `evaluate`: what a memory on disk answers, and how often it is right."""
 
+import itertools
 import json
 from argparse import Namespace
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +54,8 @@ def predict(args: Namespace) -> None:
     marks = [""] * n if answers.unknown is None else [str(u).lower() for u in answers.unknown]
     header = ["row", "label", "p"]
     header += [f"{name}_{place}" for place in range(2, len(best[0]) + 1) for name in ("label", "p")]
-    pairs = map(_pairs, labels, p)
+    texts = ([f"{share:.6g}" for share in row] for row in p)
+    pairs = (itertools.chain(*zip(*row, strict=True)) for row in zip(labels, texts, strict=True))
     columns = zip(names, pairs, answers.tasks, answers.memories, marks, strict=True)
     lines = ((name, *ranked, *rest) for name, ranked, *rest in columns)
     content = csv_text([*header, "task", "memory", "unknown"], lines)
@@ -71,11 +72,6 @@ def predict(args: Namespace) -> None:
         show(f"{marked} of {n:,} marked as unknown", error=True)
     if answers.why:
         show(f"dgdmn: {answers.why}", error=True)
-
-
-def _pairs(labels: Iterable[Any], p: Iterable[float]) -> list[Any]:
-    pairs = zip(labels, p, strict=True)
-    return [cell for label, share in pairs for cell in (label, f"{share:.6g}")]
 
 
 def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None) -> Answers:
@@ -134,7 +130,8 @@ def evaluate(args: Namespace) -> None:
     parts += [] if entry["unknown"] is None else [f"unknown {format_ratio(entry['unknown'])}"]
     show("; ".join(parts))
     if change:
-        texts = (f"{name} {_signed(change[name])}" for name in shares)
+        signs = {name: "" if change[name] < 0 else "+" for name in shares}
+        texts = (f"{name} {sign}{format_ratio(change[name])}" for name, sign in signs.items())
         show(f"change since {change['since']}: {', '.join(texts)}")
     for what, by in (("class", entry["by_class"]), ("task", entry["by_task"])):
         if len(by) > 1:
@@ -168,8 +165,3 @@ def measure(
         "ece": metrics.expected_calibration_error(np.clip(answers.p, 0, 1), columns),
         "unknown": None if answers.unknown is None else float(answers.unknown.mean()),
     }
-
-
-def _signed(change: float) -> str:
-    text = format_ratio(change)
-    return text if change < 0 else f"+{text}"

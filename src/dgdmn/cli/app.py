@@ -4,8 +4,7 @@ import importlib
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -14,6 +13,7 @@ from dgdmn import __version__
 from dgdmn.cli.options import USAGE, VERBS, parse
 from dgdmn.cli.output import show
 from dgdmn.core.errors import DgdmnError, UsageError, suggestion
+from dgdmn.runs.environment import handle_signals
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -22,10 +22,19 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def run_command(program: str, command: Callable[[list[str]], int], words: list[str]) -> NoReturn:
-    """Call a command with its words, print errors as one line, and exit."""
+    """Call a command with its words, print errors as one line, and exit.
+
+    TERM and HUP end it as Ctrl-C does; signals that are ignored, as by nohup, stay ignored.
+    """
     fail, arrived = partial(_fail, program, "--debug" in words), list[int]()
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        arrived.append(number)
+        raise KeyboardInterrupt
+
+    usual = (signal.SIG_DFL, signal.default_int_handler)
     try:
-        with _signals_as_interrupts(arrived):
+        with handle_signals(("SIGINT", "SIGTERM", "SIGHUP"), interrupt, usual):
             code = command(words)
         sys.stdout.flush()
     except DgdmnError as error:
@@ -54,30 +63,6 @@ def _interrupted(program: str, words: list[str]) -> str:
     kept = "; finished work is saved, and the same command continues it"
     resumable = program != "dgdmn" or words[:1] in (["run"], ["compare"], ["resume"], ["data"])
     return "interrupted" + (kept if resumable else "")
-
-
-@contextmanager
-def _signals_as_interrupts(arrived: list[int]) -> Iterator[None]:
-    """Let TERM and HUP end a command as Ctrl-C does; those that are ignored, as by nohup, stay ignored.
-
-    Signals that arrive are listed.
-    """
-
-    def interrupt(number: int, _: object) -> NoReturn:
-        arrived.append(number)
-        raise KeyboardInterrupt
-
-    usual = (signal.SIG_DFL, signal.default_int_handler)
-    names = ("SIGINT", "SIGTERM", "SIGHUP")
-    signals = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    changed = {number: old for number in signals if (old := signal.getsignal(number)) in usual}
-    for number in changed:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, old in changed.items():
-            signal.signal(number, old)
 
 
 def _dispatch(words: list[str]) -> int:

@@ -44,12 +44,9 @@ def compare(args: Namespace) -> int:
         check_target(path)
     entries = [parse_entry(word, args.preset) for word in args.algorithms]
     streams = list(dict.fromkeys(args.stream))
-    data, seeds = find_data(args, streams), range(args.seeds)
-    specs = [
-        spec
-        for stream in streams
-        for spec in specs_of(args, stream, entries, seeds, data, ceilings_together=True)
-    ]
+    data, seeds, specs = find_data(args, streams), range(args.seeds), list[RunSpec]()
+    for stream in streams:
+        specs += specs_of(args, stream, entries, seeds, data, ceilings_together=True)
     for stream in streams:
         if stream not in data:
             stream_with_data(stream)

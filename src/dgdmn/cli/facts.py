@@ -120,13 +120,8 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
         "front end": bytes_in(inputs.state()),
     }
     described = [
-        {
-            "task": one.task,
-            "label": labels[one.label],
-            "rows": one.n,
-            "code": len(one.scatter),
-            "in": "long-term" if memory is ltm else "short-term",
-        }
+        {"task": one.task, "label": labels[one.label], "rows": one.n, "code": len(one.scatter)}
+        | {"in": "long-term" if memory is ltm else "short-term"}
         for memory in mixtures
         for one in memory.components
     ]

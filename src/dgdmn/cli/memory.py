@@ -138,9 +138,7 @@ def merge(args: Namespace) -> None:
     if holds_memory(out) and not any(path.exists() and out.samefile(path) for path in parts):
         raise UsageError(f"{out} is another memory; name a new directory, or one of the two")
     with store.hold_memory(out):
-        memories = [
-            store.load_memory(Namespace(**{**vars(args), "memory": path})) for path in parts
-        ]
+        memories = [store.load_memory(Namespace(**vars(args) | {"memory": path})) for path in parts]
         for path, (model, _) in zip(parts, memories, strict=True):
             store.generative_info(path, model, can="merge")
         (ours, notes), (theirs, more) = memories

@@ -88,7 +88,6 @@ def find_data(args: Namespace, words: Sequence[str]) -> dict[str, DataFile]:
     found = {}
     for word in words:
         if _is_stream(word):
-            stream_info(word)
             continue
         if not (path := Path(word)).exists():
             near = [one.name for one in path.parent.glob("*")] if path.parent.is_dir() else []

@@ -47,10 +47,7 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
 
 def to_dict(config: Config) -> dict[str, Any]:
     """The config as plain JSON values."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(config).items()
-    }
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
 
 
 def key_of(values: Mapping[str, Any]) -> str:

@@ -20,13 +20,11 @@ TEXT_COLUMNS = 256
 MAX_CHARACTERS = 100_000
 """What follows in a longer text is not read."""
 BATCH = 256
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+WEIGHTS = "weights/l2_supercat_256.safetensors"
 FILES = {
-    "tokenizers/l2_supercat_tokenizer_config.json": (
-        "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
-    ),
-    "weights/l2_supercat_256.safetensors": (
-        "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
-    ),
+    TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+    WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
 }
 """Files of wordllama 0.4.0 and their SHA-256: other weights would give a saved memory other numbers."""
 

@@ -40,12 +40,7 @@ class NetworkFactory:
         return to_device(network, self.device)
 
     def learner(
-        self,
-        role: Role,
-        n_classes: int,
-        rng: torch.Generator,
-        epochs: int = 0,
-        dropout: float = 0.0,
+        self, role: Role, n_classes: int, rng: torch.Generator, epochs: int = 0, dropout: float = 0
     ) -> Learner:
         """L for either memory, or for an algorithm without memories; `epochs` replaces the option."""
         if self.own_learner is not None:

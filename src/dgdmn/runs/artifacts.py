@@ -14,7 +14,7 @@ from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.features import FrontEnd
 from dgdmn.records import RunWriter
 from dgdmn.streams import Rows
-from dgdmn.streams.base import seeded_rng
+from dgdmn.streams.base import concat_rows, seeded_rng
 
 Images = NDArray[np.float32]
 
@@ -42,12 +42,9 @@ class LabeledRows(Rows):
 
 def stack_tasks(parts: Mapping[str, Rows]) -> LabeledRows:
     """The rows of all tasks."""
-    sizes = [len(rows) for rows in parts.values()]
-    return LabeledRows(
-        np.concatenate([rows.x for rows in parts.values()]),
-        np.concatenate([rows.y for rows in parts.values()]),
-        np.repeat(np.arange(len(sizes)), sizes),
-    )
+    tasks = np.repeat(np.arange(len(parts)), [len(rows) for rows in parts.values()])
+    rows = concat_rows([*parts.values()])
+    return LabeledRows(rows.x, rows.y, tasks)
 
 
 def draw_balanced(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # a memory without networks needs no torch
 
     from dgdmn.networks.train import TrainingState
 
+Count = Callable[[], dict[str, Any]]  # the counters of a run
 EVERY = 60.0  # seconds between checkpoints: about as much work is lost at most
 _SKIP_TRAINING = 1 << 62
 
@@ -71,7 +72,7 @@ class Checkpoints:
         self._directory, self._every, self._stop = directory, every, stop
         self._last = time.monotonic()
         self._model: ContinualClassifier | None = None
-        self._count: Callable[[], dict[str, Any]] = dict
+        self._count: Count = dict
         self._steps = 0
         self._finished: list[list[Tensor]] = []  # final states of the trainings of the current task
         self._pending: list[list[Tensor]] = []  # states that trainings have still to get
@@ -95,9 +96,7 @@ class Checkpoints:
                 files.remove_directory(path)
         return None
 
-    def attach(
-        self, model: ContinualClassifier, count: Callable[[], dict[str, Any]], progress: Progress
-    ) -> None:
+    def attach(self, model: ContinualClassifier, count: Count, progress: Progress) -> None:
         """Save this model and these counters from now on; continue from `progress`."""
         self._model, self._count, self._steps = model, count, progress.steps
         self._pending, self._epoch = list(progress.trainings), progress.epoch
@@ -136,9 +135,8 @@ class Checkpoints:
             self._save([*self._finished, *(training.state() for training in current)], epoch)
             self._last = time.monotonic()
         if stop:
-            what = "everything done so far is saved"
-            if not self._can_save():
-                what = "this method cannot be saved, so the run starts again"
+            lost = "this method cannot be saved, so the run starts again"
+            what = "everything done so far is saved" if self._can_save() else lost
             raise Interrupted(f"stopped; {what}")
 
     def _can_save(self) -> bool:

@@ -1,4 +1,4 @@
-"""The process and machine of a run: threads, memory, processor, code. No torch in here."""
+"""The process and machine of a run: threads, signals, memory, processor, code. No torch in here."""
 
 import contextlib
 import hashlib
@@ -6,8 +6,10 @@ import os
 import platform
 import re
 import resource
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -95,3 +97,20 @@ def large_pages() -> Iterator[None]:
         del os.environ[_TUNABLES]
         if before is not None:
             os.environ[_TUNABLES] = before
+
+
+@contextlib.contextmanager
+def handle_signals(names: Iterable[str], handler: Any, only: Sequence[Any] = ()) -> Iterator[None]:
+    """Handle these signals inside this block: all, or those whose handler now is one of `only`.
+
+    Outside the main thread, which cannot, do nothing.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    found = [getattr(signal, name) for name in names if in_main and hasattr(signal, name)]
+    found = [one for one in found if not only or signal.getsignal(one) in only]
+    before = {one: signal.signal(one, handler) for one in found}
+    try:
+        yield
+    finally:
+        for one, old in before.items():
+            signal.signal(one, old)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.persistence import algorithm_name
+from dgdmn.algorithms.persistence import algorithm_name, qualified_name
 from dgdmn.config import DEFAULT_PRESET
 from dgdmn.config.entries import FIELDS, SET_BY_RUN, parse_entry
 from dgdmn.config.registry import algorithm_info
@@ -42,14 +42,12 @@ def run_stream(
         raise UsageError(f"stream is {stream!r}; make one with from_arrays, from_frame or load")
     methods = [estimators] if isinstance(estimators, str | ContinualClassifier) else estimators
     data = DataFile.of(stream)
-    specs = [_make_spec(method, stream, data) for method in methods]
+    specs = [_spec_of(method, stream, data) for method in methods]
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as place:
         return [execute(spec, Path(place), stream=stream, own=own) for spec, own in specs]
 
 
-def _make_spec(
-    method: Method, stream: TaskStream, data: DataFile
-) -> tuple[RunSpec, dict[str, Any]]:
+def _spec_of(method: Method, stream: TaskStream, data: DataFile) -> tuple[RunSpec, dict[str, Any]]:
     """The run of a method, and the arguments of an instance that are code or arrays."""
     protocol: dict[str, Any] = {
         "evaluate_on": "validation" if stream.validation else "test",
@@ -90,6 +88,5 @@ def _own_arguments(method: ContinualClassifier) -> tuple[dict[str, Any], dict[st
             plain[key] = value
             continue
         own[key] = value
-        kind = value if hasattr(value, "__qualname__") else type(value)
-        plain[key] = f"{kind.__module__}.{kind.__qualname__}"
+        plain[key] = qualified_name(value)
     return {k: v for k, v in plain.items() if k in own or v != defaults[k].default}, own

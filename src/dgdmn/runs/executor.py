@@ -7,19 +7,17 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.text import shorten
-from dgdmn.runs.environment import large_pages
+from dgdmn.runs.environment import handle_signals, large_pages
 from dgdmn.runs.spec import RunSpec
 
 
@@ -29,16 +27,16 @@ class Failure:
 
     run: str
     message: str  # one line for the user
-    usage: bool  # whether the request itself was wrong
-    trace: str  # for developers
+    usage: bool = False  # whether the request itself was wrong
+    trace: str = ""  # for developers
+
+
+Result = Future[Failure | None]
+Look = Callable[[Sequence[Failure]], None]
 
 
 def run_all(
-    specs: Sequence[RunSpec],
-    out: Path,
-    jobs: int,
-    look: Callable[[Sequence[Failure]], None],
-    every: float = 0.2,
+    specs: Sequence[RunSpec], out: Path, jobs: int, look: Look, every: float = 0.2
 ) -> list[Failure]:
     """Execute the runs, at most `jobs` at a time; a failed run does not stop the others.
 
@@ -47,7 +45,7 @@ def run_all(
     """
     cluster, asked = LocalCluster(jobs), threading.Event()
     waiting, failures = list(specs), list[Failure]()
-    running: set[Future[Failure | None]] = set()
+    running: set[Result] = set()
 
     def ask_to_stop(*_: object) -> None:
         if asked.is_set():
@@ -55,7 +53,7 @@ def run_all(
         asked.set()
 
     # A signal that is ignored, as with nohup, or handled by the program stays so.
-    with _handle_signals(("SIGTERM", "SIGHUP"), ask_to_stop, only_default=True):
+    with handle_signals(("SIGTERM", "SIGHUP"), ask_to_stop, only=(signal.SIG_DFL,)):
         try:
             while waiting or running:
                 while waiting and len(running) < cluster.slots:
@@ -79,16 +77,16 @@ class LocalCluster:
         self.slots = slots
         self._running: dict[threading.Thread, BaseProcess] = {}
 
-    def submit(self, spec: RunSpec, out: Path) -> Future[Failure | None]:
+    def submit(self, spec: RunSpec, out: Path) -> Result:
         """Start a run; the result is None if it is completed."""
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_work, args=(spec, out, sender), daemon=True)
         # The parent handles Ctrl-C and hangups.
-        with large_pages(), _handle_signals(("SIGINT", "SIGHUP"), signal.SIG_IGN):
+        with large_pages(), handle_signals(("SIGINT", "SIGHUP"), signal.SIG_IGN):
             process.start()
         sender.close()
-        future: Future[Failure | None] = Future()
+        future: Result = Future()
         arguments = (spec, process, receiver, future)
         thread = threading.Thread(target=_wait_for, args=arguments, daemon=True)
         thread.start()
@@ -112,15 +110,13 @@ class LocalCluster:
             raise
 
 
-def _wait_for(
-    spec: RunSpec, process: BaseProcess, receiver: Connection, future: Future[Failure | None]
-) -> None:
+def _wait_for(spec: RunSpec, process: BaseProcess, receiver: Connection, future: Result) -> None:
     try:
         failure: Failure | None = receiver.recv()
     except EOFError:
         process.join()
         message = f"its process ended with code {process.exitcode} (killed, or out of memory?)"
-        failure = Failure(spec.name, message, False, message)
+        failure = Failure(spec.name, message)
     receiver.close()
     process.join()
     future.set_result(failure)
@@ -154,20 +150,3 @@ def _end_with_parent() -> None:
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(1)
-
-
-@contextmanager
-def _handle_signals(
-    names: Sequence[str], handler: Any, only_default: bool = False
-) -> Iterator[None]:
-    """Handle these signals inside this block; outside the main thread, which cannot, do nothing."""
-    in_main = threading.current_thread() is threading.main_thread()
-    found = [getattr(signal, name) for name in names if in_main and hasattr(signal, name)]
-    if only_default:
-        found = [one for one in found if signal.getsignal(one) == signal.SIG_DFL]
-    before = {one: signal.signal(one, handler) for one in found}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)

@@ -15,14 +15,12 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.runs.spec import RunSpec
 from dgdmn.streams import Rows, Task, TaskStream
-from dgdmn.streams.base import to_unit
+from dgdmn.streams.base import concat_rows, to_unit
 
 CACHE_BYTES = 256_000_000
 """Training rows held until they are learned, and test rows as a model sees them; what exceeds it is loaded or
 translated again."""
-FILLED = (
-    "missing values are replaced by the means of their columns in the first task's training rows"
-)
+FILLED = "missing values become the means of their columns in the first task's training rows"
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class RunTasks:
 
     def __init__(self, stream: TaskStream, spec: RunSpec, *, fill: bool = False) -> None:
         """`fill` replaces missing values: not every method handles them."""
-        self._stream, self._spec, self.common_test = stream, spec, stream.common_test
+        self.stream, self._spec, self.common_test = stream, spec, stream.common_test
         self._fill, self.note = fill, FILLED if fill else ""
         self._numbers = [*range(len(stream)), *(number - 1 for number in spec.revise)]
         names = tuple(stream.task_names[number] for number in self._numbers)
@@ -115,8 +113,7 @@ class RunTasks:
         """The rows learned at a step, counted from 1."""
         if not self._spec.together:
             return self._take(step - 1)
-        parts = [self._take(position) for position in range(len(self._numbers))]
-        return Rows(np.concatenate([r.x for r in parts]), np.concatenate([r.y for r in parts]))
+        return concat_rows([self._take(position) for position in range(len(self._numbers))])
 
     def _take(self, position: int) -> Rows:
         number = self._numbers[position]
@@ -149,7 +146,7 @@ class RunTasks:
 
     def _draw(self, number: int) -> Task:
         """A task of the stream, with at most `samples_per_task` rows in each part."""
-        task, limit = self._stream[number], self._spec.options.samples_per_task
+        task, limit = self.stream[number], self._spec.options.samples_per_task
         if not limit:
             return task
         rng = np.random.default_rng([self._spec.seed, number])

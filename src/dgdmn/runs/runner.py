@@ -63,7 +63,7 @@ def execute(
             record = find_run(spec, out)  # another process may have written since
             if record is None or not record.complete:
                 checkpoints = Checkpoints(directory / "checkpoints", every, stop)
-                _Run(spec, stream, tasks, checkpoints, own).execute(directory, record)
+                _Run(spec, tasks, checkpoints, own).execute(directory, record)
                 record = RunRecord.read(directory)
     Checkpoints(record.directory / "checkpoints").clear()  # a kill may have left some
     return record
@@ -120,15 +120,10 @@ class _Run:
     """Connects the parts: the algorithm learns, the writer records, the checkpoints save."""
 
     def __init__(
-        self,
-        spec: RunSpec,
-        stream: TaskStream,
-        tasks: RunTasks,
-        checkpoints: Checkpoints,
-        own: Mapping[str, Any],
+        self, spec: RunSpec, tasks: RunTasks, checkpoints: Checkpoints, own: Mapping[str, Any]
     ) -> None:
-        self.spec, self.stream, self.tasks, self.checkpoints = spec, stream, tasks, checkpoints
-        self.own = own
+        self.spec, self.tasks, self.checkpoints, self.own = spec, tasks, checkpoints, own
+        self.stream = stream = tasks.stream
         # Without networks, torch is not imported. A memory class of the user's may have some.
         info, has_own_memory = algorithm_info(spec.algorithm), "memory" in {**spec.arguments, **own}
         self.has_networks = has_own_memory or info.has_networks(spec.options.generator)

@@ -36,7 +36,7 @@ HEADERS = {
 Draw = Callable[[Sequence[Path]], str]
 
 
-def draw_report(directories: Sequence[Path]) -> str:
+def draw_page(directories: Sequence[Path]) -> str:
     """The page that follows these runs."""
     return render(*load_runs(directories), live=True)
 
@@ -109,9 +109,7 @@ class Server(socketserver.ThreadingTCPServer):
 
     daemon_threads = allow_reuse_address = True
 
-    def __init__(
-        self, paths: Sequence[Path], port: int, draw: Draw = draw_report, pause: float = 1
-    ):
+    def __init__(self, paths: Sequence[Path], port: int, draw: Draw = draw_page, pause: float = 1):
         if not 0 <= port <= 65535:
             raise UsageError(f"port is {port}; choose 1024 to 65535, or 0 for any free one")
         self.site = Site([Path(path) for path in paths], draw, pause)

@@ -105,7 +105,7 @@ def from_arrays(
         held = None if test is None else _group_test(test, form, None, None)
     else:
         arrays = _read(data, y, form, "data", None)
-        train, bounds = _group_by_task(arrays, form, _name(data, "data"))
+        train, bounds = _group_by_task(arrays, form, _name(data, "data"), None)
         held = None if test is None else _group_test(test, form, arrays, bounds)
         if shuffle and arrays.task is None and not tasks:
             order = seeded_rng(seed, "order of classes").permutation(len(train))
@@ -246,9 +246,7 @@ def _group_named(data: Iterable[tuple[str, Any, Any]]) -> Groups:
     return groups
 
 
-def _group_by_task(
-    arrays: Arrays, form: _Form, what: str, bounds: Bounds = None
-) -> tuple[Groups, Bounds]:
+def _group_by_task(arrays: Arrays, form: _Form, what: str, bounds: Bounds) -> tuple[Groups, Bounds]:
     """The rows of each task by its name, in the order of the tasks; and the values between cut tasks."""
     rows, task, order = _to_rows(arrays, what), arrays.task, arrays.order
     if order is not None:

@@ -182,6 +182,11 @@ def rows_of(rows: Rows, labels: Sequence[int]) -> Rows:
     return scale(rows.take(np.isin(rows.y, labels)))
 
 
+def concat_rows(parts: Sequence[Rows]) -> Rows:
+    """Return the rows of all parts, one part after the other."""
+    return Rows(np.concatenate([p.x for p in parts]), np.concatenate([p.y for p in parts]))
+
+
 def scale(rows: Rows) -> Rows:
     """Return rows of float32 with int64 labels; bytes are scaled to [0, 1]."""
     x = to_unit(rows.x) if rows.x.dtype == np.uint8 else rows.x.astype(np.float32)

@@ -33,6 +33,7 @@ Progress = Callable[[str, int, int], None]
 
 _SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
 HASHES: dict[str, str] = _SOURCES.pop("hashes")
+NOTES: dict[str, str] = _SOURCES.pop("notes")
 DATASETS = {name: tuple(tuple(group) for group in one["files"]) for name, one in _SOURCES.items()}
 URLS: dict[str, Names] = {name: tuple(source["urls"]) for name, source in _SOURCES.items()}
 CLASSES: dict[str, Names] = {name: tuple(s.get("classes", ())) for name, s in _SOURCES.items()}

@@ -131,10 +131,8 @@ def read_drawings() -> dict[str, Pixels]:
 def _parse_drawings(*paths: Path) -> dict[str, Pixels]:
     # An official file has over 100,000 rows: map it and copy the first ones.
     maps = {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in paths}
-    return {
-        shape: np.array(rows[: fetch.QUICKDRAW_ROWS]).reshape(-1, *SIZE)
-        for shape, rows in maps.items()
-    }
+    first = slice(fetch.QUICKDRAW_ROWS)
+    return {shape: np.array(rows[first]).reshape(-1, *SIZE) for shape, rows in maps.items()}
 
 
 def _augment(seed: int, validation: float, number: int, train: Rows) -> Rows:

@@ -23,22 +23,15 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.text import join_names
-from dgdmn.streams.tables import (
-    LABEL_BYTES,
-    MAX_BYTES,
-    Arrays,
-    Wanted,
-    check_size,
-    read_csv,
-    read_parquet,
-    to_labels,
-)
+from dgdmn.streams import tables
+from dgdmn.streams.tables import LABEL_BYTES, MAX_BYTES, Arrays, Wanted, check_size, to_labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 __all__ = ["MAX_BYTES", "Arrays", "check_arrays", "read_arrays", "read_idx", "rows_by_value"]
 
+Size = tuple[int, int]  # width and height
 NPZ_KEYS = {"X": ("X", "x", "images"), "y": ("y", "labels", "label"), "task": ("task", "tasks")}
 FILE_TYPES = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .npz, .npy or a folder of images"
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
@@ -73,20 +66,20 @@ def read_arrays(
     wanted = Wanted(label, task, order, ignore, text, *remembered)
     packed = path.suffix.lower() == ".gz"
     kind = "".join(path.suffixes[-2 if packed else -1 :]).lower()
-    tables = dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), read_csv)
-    tables[".parquet"] = read_parquet
-    if not path.is_dir() and kind not in {*tables, ".npz", ".npy"}:
+    readers = dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), tables.read_csv)
+    readers[".parquet"] = tables.read_parquet
+    if not path.is_dir() and kind not in {*readers, ".npz", ".npy"}:
         raise UsageError(f"{path} has an unknown type: give {FILE_TYPES}")
     if path.exists() and not path.is_dir() and not path.is_file():
         raise DataError(f"{path} is a pipe or a device: save the data as a file")
-    if (path.is_dir() or kind not in tables) and (order is not None or ignore or text):
+    if (path.is_dir() or kind not in readers) and (order is not None or ignore or text):
         lacks = "it has no columns to order by, ignore or read as text"
         raise UsageError(f"{path} is not a table: {lacks}")
     try:
         if path.is_dir():
             arrays = _read_folder(path, shape)
-        elif kind in tables:
-            arrays = tables[kind](path, wanted)
+        elif kind in readers:
+            arrays = readers[kind](path, wanted)
         else:
             arrays = _read_numpy(path, label, task)
         check_arrays(arrays, str(path), DataError)
@@ -184,7 +177,7 @@ def _read_images(path: Path, files: list[Path], shape: tuple[int, ...]) -> NDArr
     """Images of one size as (n, h, w), or as (n, h, w, 3) if one is not gray."""
     from PIL.Image import Resampling
 
-    sizes, channels = list[tuple[int, int]](), 3 if len(shape) == 3 and shape[2] == 3 else 1
+    sizes, channels = list[Size](), 3 if len(shape) == 3 and shape[2] == 3 else 1
     for file in files:
         with _open_image(file) as image:
             sizes.append(image.size)
@@ -200,9 +193,7 @@ def _read_images(path: Path, files: list[Path], shape: tuple[int, ...]) -> NDArr
     return images if channels == 3 else images[..., 0]
 
 
-def _common_size(
-    path: Path, sizes: Sequence[tuple[int, int]], given: tuple[int, int] | None
-) -> tuple[int, int]:
+def _common_size(path: Path, sizes: Sequence[Size], given: Size | None) -> Size:
     """The given size, that of more than half of the images, or the median width and height."""
     size, times = Counter(sizes).most_common(1)[0]
     if 2 * times <= len(sizes):

@@ -13,11 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.streams import fetch
-from dgdmn.streams.base import Rows, TaskStream, check_fraction, rows_of, seeded_rng, split
+from dgdmn.streams.base import (
+    Rows,
+    TaskStream,
+    check_fraction,
+    concat_rows,
+    rows_of,
+    seeded_rng,
+    split,
+)
 from dgdmn.streams.images import parse_characters
 from dgdmn.streams.mnist import parse_idx
 
 Parts = tuple[Rows, Rows]
+Read = Callable[[], Parts]
+Names = Sequence[str]
+Shape = tuple[int, ...]
 Tasks = list[tuple[str, tuple[int, ...]]]
 
 CLOTHES = fetch.CLASSES["fashion"]
@@ -27,20 +38,6 @@ CATEGORIES = (3, 67, 11)
 """Values of protocol_type, service and flag in both files of KDD Cup 99."""
 USERS = range(1, 31)
 TEST_USERS = range(1, 31, 4)
-
-CLINC150_NOTE = "CLINC150 as 256-d WordLlama sentence vectors, not text"
-HAPT_NOTE = (
-    "141 features of our own, not the published 561; tested on users 1, 5, ..., 29, "
-    "not on the official test users"
-)
-KDD99_NOTE = (
-    "KDD Cup 99, unique rows of the 10 percent file; a task is a family of attacks, "
-    "so the mean accuracy over tasks is macro recall"
-)
-CIFAR100_NOTE = (
-    "CIFAR-100 as 256 numbers from a network trained on ImageNet, 200 of 500 training images "
-    "of each class: not comparable with learning from pixels"
-)
 
 
 def fashion(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -63,9 +60,8 @@ def devanagari(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
 
 def cifar100_features(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return ten tasks of ten CIFAR-100 classes each, as features of a frozen network."""
-    name, note, shape = "cifar100-features", CIFAR100_NOTE, (256,)
     classes, read = fetch.CLASSES["cifar100_features"], partial(_read_cifar100, seed)
-    return _stream(name, classes, shape, read, seed, validation, size=10, note=note)
+    return _stream("cifar100-features", classes, (256,), read, seed, validation, size=10)
 
 
 def kdd99(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -76,7 +72,7 @@ def kdd99(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """
     names, shape = fetch.CLASSES["kdd99"], (38 + sum(CATEGORIES),)
     read = partial(fetch.read, "kdd99", _parse_kdd99)
-    return _stream("kdd99", names, shape, read, seed, validation, note=KDD99_NOTE)
+    return _stream("kdd99", names, shape, read, seed, validation)
 
 
 def wine(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -100,9 +96,9 @@ def clinc150(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
         (name, tuple(range(INTENTS * domain, INTENTS * (domain + 1))))
         for name, (domain,) in _draw_tasks("clinc150", fetch.CLASSES["clinc150"], seed)
     ]
-    options: dict[str, Any] = {"seed": seed, "validation": validation, "note": CLINC150_NOTE}
-    load, unknown = partial(_load, _read_clinc150, tasks), _read_unknown_questions
-    return TaskStream("clinc150", tasks, (256,), load, unknown=unknown, **options)
+    options: dict[str, Any] = {"seed": seed, "validation": validation}
+    options |= {"note": fetch.NOTES["clinc150"], "unknown": _read_unknown_questions}
+    return TaskStream("clinc150", tasks, (256,), partial(_load, _read_clinc150, tasks), **options)
 
 
 def hapt(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -110,7 +106,8 @@ def hapt(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     tasks = _draw_tasks("hapt", fetch.CLASSES["hapt"], seed)
     users = _split_users(validation)
     load = partial(_load_hapt, [(*users, labels) for _, labels in tasks])
-    return TaskStream("hapt", tasks, (141,), load, seed=seed, validation=validation, note=HAPT_NOTE)
+    options: dict[str, Any] = {"seed": seed, "validation": validation, "note": fetch.NOTES["hapt"]}
+    return TaskStream("hapt", tasks, (141,), load, **options)
 
 
 def hapt_users(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
@@ -123,11 +120,11 @@ def hapt_users(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     activities = tuple(range(len(fetch.CLASSES["hapt"])))
     tasks = [(f"user {user}", activities) for user in users]
     load = partial(_load_hapt, [([user], held_out, test_users, activities) for user in users])
-    options: dict[str, Any] = {"seed": seed, "validation": validation, "note": HAPT_NOTE}
+    options: dict[str, Any] = {"seed": seed, "validation": validation, "note": fetch.NOTES["hapt"]}
     return TaskStream("hapt-users", tasks, (141,), load, common_test=True, **options)
 
 
-def _draw_tasks(name: str, names: Sequence[str], seed: int, size: int = 1) -> Tasks:
+def _draw_tasks(name: str, names: Names, seed: int, size: int = 1) -> Tasks:
     """Return tasks of `size` classes in the seed's order; a large one is named after its first."""
     order = seeded_rng(seed, f"{name} order").permutation(len(names)).tolist()
     groups = [tuple(order[first : first + size]) for first in range(0, len(order), size)]
@@ -137,22 +134,15 @@ def _draw_tasks(name: str, names: Sequence[str], seed: int, size: int = 1) -> Ta
 
 
 def _stream(
-    name: str,
-    classes: Sequence[str],
-    shape: tuple[int, ...],
-    read: Callable[[], Parts],
-    seed: int,
-    validation: float,
-    size: int = 1,
-    note: str = "",
+    name: str, classes: Names, shape: Shape, read: Read, seed: int, validation: float, size: int = 1
 ) -> TaskStream:
     """Return a stream whose tasks are the rows of `size` classes each in what `read` returns."""
-    tasks = _draw_tasks(name, classes, seed, size)
+    tasks, note = _draw_tasks(name, classes, seed, size), fetch.NOTES.get(name, "")
     load = partial(_load, read, tasks)
     return TaskStream(name, tasks, shape, load, seed=seed, validation=validation, note=note)
 
 
-def _load(read: Callable[[], Parts], tasks: Tasks, number: int) -> Parts:
+def _load(read: Read, tasks: Tasks, number: int) -> Parts:
     train, test = (rows_of(part, tasks[number][1]) for part in read())
     return train, test
 
@@ -167,7 +157,7 @@ def _parse_fashion(*paths: Path) -> Parts:
     return _drop_test_rows(*parse_idx(*paths))
 
 
-_read_fashion: Callable[[], Parts] = partial(fetch.read, "fashion", _parse_fashion)
+_read_fashion: Read = partial(fetch.read, "fashion", _parse_fashion)
 
 
 def _parse_devanagari(path: Path) -> Parts:
@@ -272,8 +262,5 @@ def _read_sklearn(name: str) -> Parts:
         # Seed 0 instead of the stream's seed: runs with different seeds share the test rows.
         rng = seeded_rng(0, f"{name} test part", int(label))
         parts.append(split(rows.take(y == label), 0.2, rng, str(label)))
-    train, test = (
-        Rows(np.concatenate([r.x for r in group]), np.concatenate([r.y for r in group]))
-        for group in zip(*parts, strict=True)
-    )
+    train, test = map(concat_rows, zip(*parts, strict=True))
     return train, test

@@ -32,6 +32,8 @@ MAX_ROW_CHARACTERS = 1 << 24
 """Most characters of a csv row."""
 CHUNK_ROWS, CHUNK_CHARACTERS = 1_000, 1 << 22
 """Most rows, and about most characters, that are parsed at a time."""
+Row = list[str]
+Found = dict[int, NDArray[Any]]  # values of the columns, by place
 SEPARATORS = ",;\t"
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "<na>", "#n/a", "?"})
 """Cells without a value, in any case."""
@@ -161,16 +163,11 @@ def read_csv(path: Path, wanted: Wanted) -> Arrays:
                 column.extend([row[i] for row in chunk], start)
             check_size(path, sum(column.nbytes for column in columns.values()))
     found = {i: column.values() for i, column in columns.items()}
-    return _to_arrays(path, names, places, found, 2, wanted.text)
+    return _to_arrays(path, names, places, found, 2, wanted)
 
 
 def _to_arrays(
-    path: Path,
-    names: Sequence[str],
-    places: _Places,
-    found: dict[int, NDArray[Any]],
-    first: int,
-    text: Collection[str],
+    path: Path, names: Sequence[str], places: _Places, found: Found, first: int, wanted: Wanted
 ) -> Arrays:
     """The columns as arrays, without the dates among the features; `first` is the number of the first row."""
     dates = [names[i] for i in places.features if found[i].dtype.kind == "M"]
@@ -186,7 +183,7 @@ def _to_arrays(
     order = None
     if places.order is not None:
         order = _to_order(path, names[places.order], found[places.order], first)
-    columns = Columns.fit(table, text)
+    columns = Columns.fit(table, wanted.text)
     check_size(path, 8 * columns.width * len(table))
     y, task = (None if i is None else found[i] for i in (places.label, places.task))
     label, by = (None if i is None else names[i] for i in (places.label, places.task))
@@ -218,7 +215,7 @@ def _find_separator(file: TextIO) -> str:
     return best
 
 
-def _csv_rows(path: Path, file: TextIO, separator: str) -> Iterator[list[str]]:
+def _csv_rows(path: Path, file: TextIO, separator: str) -> Iterator[Row]:
     """The rows that are not empty. A row that is too long is refused before it is split."""
     length = total = 0
 
@@ -239,11 +236,9 @@ def _csv_rows(path: Path, file: TextIO, separator: str) -> Iterator[list[str]]:
             yield row
 
 
-def _chunks(
-    path: Path, rows: Iterable[list[str]], n_columns: int
-) -> Iterator[tuple[int, list[list[str]]]]:
+def _chunks(path: Path, rows: Iterable[Row], n_columns: int) -> Iterator[tuple[int, list[Row]]]:
     """Some rows at a time with the number of the first of them; all have the same number of cells."""
-    chunk, length, number = list[list[str]](), 0, 1
+    chunk, length, number = list[Row](), 0, 1
     for row in rows:
         number += 1
         if len(row) != n_columns:
@@ -448,7 +443,7 @@ def read_parquet(path: Path, wanted: Wanted) -> Arrays:
         if not size:
             raise DataError(f"{path} has no rows: give at least one row")
     whole = pa.Table.from_batches(batches)
-    found = dict[int, NDArray[Any]]()
+    found: Found = {}
     for i in used:
         name, column = schema.names[i], whole.column(schema.names[i])
         if i in (places.label, places.task):
@@ -458,7 +453,7 @@ def read_parquet(path: Path, wanted: Wanted) -> Arrays:
             found[i] = labels.values()
         else:
             found[i] = _arrow_values(path, name, column, pa)
-    return _to_arrays(path, schema.names, places, found, 1, wanted.text)
+    return _to_arrays(path, schema.names, places, found, 1, wanted)
 
 
 def _arrow_values(path: Path, name: str, column: Any, pa: Any) -> NDArray[Any]:

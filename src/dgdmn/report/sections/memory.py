@@ -8,7 +8,14 @@ import numpy as np
 
 from dgdmn.core.text import MISSING, format_percent, shorten
 from dgdmn.report import artifacts
-from dgdmn.report.artifacts import Dreams, Resilience, choose_evenly, dream_quality, embed
+from dgdmn.report.artifacts import (
+    Dreams,
+    Resilience,
+    choose_evenly,
+    dream_quality,
+    embed,
+    read_dreams,
+)
 from dgdmn.report.charts import Array, Line, Panel, scatter_svg
 from dgdmn.report.images import picture
 from dgdmn.report.load import Run
@@ -38,7 +45,7 @@ def tiles_per_run(streams: Sequence[Stream]) -> int:
 
 
 def _book(run: Run, tiles: int) -> Data:
-    (dreams, notes), (shown, more) = artifacts.read_dreams(run), artifacts.read_reconstructions(run)
+    (dreams, notes), (shown, more) = read_dreams(run), artifacts.read_reconstructions(run)
     labels, blocks = dream_blocks(run, dreams, MAX_SLEEPS, tiles)
     fitting = min(MAX_COLUMNS, tiles // max(1, len(labels))) // max(1, len(blocks))
     each, image = max(1, min(8, fitting)), None
@@ -83,10 +90,7 @@ def _rarest(run: Run, counts: Sequence[int]) -> str:
 
 def _quality_charts(stream: Stream) -> Data:
     groups = [group for group in stream.groups if not group.first.together]
-    found = [
-        [dream_quality(run, artifacts.read_dreams(run)[0]) for run in group.runs]
-        for group in groups
-    ]
+    found = [[dream_quality(run, read_dreams(run)[0]) for run in g.runs] for g in groups]
     panels, across = [], (1, max(stream.n_tasks, 2))
     for place, name in enumerate(("Label purity", "Class balance")):
         values = [[{step: pair[place] for step, pair in one.items()} for one in f] for f in found]
