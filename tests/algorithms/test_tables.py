@@ -60,6 +60,11 @@ def test_missing_values_of_a_later_call_are_filled_from_what_was_learned():
         model.predict_proba(test), model.predict_proba(filled), rtol=1e-6, atol=1e-9
     )
     units = sequence(DGDMN(features="relu", n_stm=3), X, y)
+    inputs = units.fitted_.inputs  # its moments are those of the columns as the front end sees them
+    seen = inputs.to_columns(X)
+    centered = seen - seen.mean(axis=0)
+    moments = seen.mean(axis=0), centered.T @ centered / len(X), len(X)
+    filled = inputs.from_columns(fill_missing(inputs.to_columns(test), *moments))
     np.testing.assert_allclose(
         units.predict_proba(test), units.predict_proba(filled), rtol=1e-5, atol=1e-7
     )

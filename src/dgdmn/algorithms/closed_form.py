@@ -81,8 +81,9 @@ def fill_columns(X: NDArray[Any], fitted: FittedState | None) -> NDArray[Any]:
     if fitted is None:
         return gaussian.fill_from_rows(X)
     assert isinstance(fitted.inputs, FrontEnd)
-    mean, covariance, n = fitted.memory.column_moments(X.shape[1])  # type: ignore[attr-defined]
-    return gaussian.fill_missing(X, *fitted.inputs.to_columns(mean, covariance), n)
+    inputs, moments = fitted.inputs, fitted.memory.column_moments(X.shape[1])  # type: ignore[attr-defined]
+    filled = gaussian.fill_missing(inputs.to_columns(X), *moments)
+    return np.where(np.isnan(X), inputs.from_columns(filled), X)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.features import FrontEnd
 from dgdmn.features.images import FILTER_SIZE, SECOND_SIZE, ImageFeatures
-from dgdmn.features.tables import MAX_COLUMNS, PlainFeatures, TableFeatures
+from dgdmn.features.tables import BEND, MAX_COLUMNS, PlainFeatures, TableFeatures
 from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
 from dgdmn.memory.latent_prior import LatentPrior
 from dgdmn.memory.mixture import MixtureMemory
@@ -228,7 +228,9 @@ class _TableFeatures(nn.Module):
         super().__init__()
         self.scale = self.directions = None
         if isinstance(found, TableFeatures):
-            self.scale = torch.tensor(found.scale.center), torch.tensor(found.scale.spread)
+            center = torch.tensor(found.scale.center)
+            below, above = torch.tensor(found.scale.spread).expand(2, len(center))
+            self.scale = center, below, above
             weights, hinges = found._units._parameters
             self.units = torch.tensor(weights), torch.tensor(hinges)
         elif found.n_columns > MAX_COLUMNS:
@@ -237,12 +239,17 @@ class _TableFeatures(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         rows = x.flatten(1).double()
         if self.scale is not None:
-            center, spread = self.scale
-            rows, (weights, hinges) = (rows - center) / spread, self.units
-            # ONNX has asinh in float32 only.
-            asinh = rows.sign() * (rows.abs() + (rows.square() + 1).sqrt()).log()
-            return torch.cat([rows, (asinh @ weights - hinges).relu()], dim=1)
+            (center, below, above), (weights, hinges) = self.scale, self.units
+            z = rows - center
+            z = z / torch.where(z < 0, below, above)
+            units = (_asinh(z) @ weights - hinges).relu()
+            return torch.cat([BEND * _asinh(z / BEND), units], dim=1)
         return rows if self.directions is None else rows @ self.directions
+
+
+def _asinh(x: Tensor) -> Tensor:
+    """ONNX has asinh in float32 only."""
+    return x.sign() * (x.abs() + (x.square() + 1).sqrt()).log()
 
 
 def _shares(known: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class FrontEnd:
             values = _to_values(X.reshape(len(X), *view_shape))  # as `apply` sees them
             rows = values.reshape(len(X), -1).astype(np.float64)
             given = None if scale is None else Scale.parse(scale, rows.shape[1])
-            column_scale = given or Scale.fit(rows, seed, weight)
+            column_scale = given or Scale.fit_sides(rows, seed, weight)
         return cls(kind, shape, view_shape, seed, _make(kind, view_shape, seed, column_scale))
 
     @property
@@ -120,15 +120,15 @@ class FrontEnd:
         """Never: no value is outside a range."""
         return False
 
-    def to_columns(
-        self, mean: NDArray[np.float64], covariance: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and covariance of the columns of a table, from those of its first features."""
-        if not isinstance(self._features, TableFeatures):
-            return mean, covariance
-        center, spread = self._features.scale.center, self._features.scale.spread
-        scale = spread**2 if covariance.ndim == 1 else np.outer(spread, spread)
-        return mean * spread + center, covariance * scale
+    def to_columns(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The first features of a table, one for each column; a missing value stays missing."""
+        return self._features.columns(X) if isinstance(self._features, TableFeatures) else X
+
+    def from_columns(self, columns: NDArray[Any]) -> NDArray[Any]:
+        """The table whose `to_columns` these are."""
+        return (
+            self._features.invert(columns) if isinstance(self._features, TableFeatures) else columns
+        )
 
     def fingerprint(self) -> NDArray[np.float64]:
         """A few numbers that identify this front end: random mixtures of the features of random inputs."""

@@ -1,5 +1,6 @@
 """Features of tables: columns on a frozen scale and random ReLU units of them, or the columns themselves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -19,21 +20,29 @@ RELU_FEATURES = 1_000
 HINGES = (0.1, 4.0)
 """Range of the standard deviation of hinges on the asinh scale; an upper end of 8 is no better (docs/LOG.md)."""
 OFFSET = 0.05
-"""Deviations between the stored center and the mean, so that the center is never a training row."""
+"""Deviations between a stored center and the mean or median, so that no center is a training row."""
+BEND = 5.0
+"""Columns are nearly linear up to this many spreads from the center and logarithmic beyond (docs/LOG.md)."""
+MAX_COLUMN = 250.0
+"""Larger generated columns are clipped: sinh of them would overflow."""
 _SCALE_KEYS = ("center", "spread")
+QUANTILES = (0.16, 0.5, 0.84)
+"""The median, and one deviation below and above it if a column is normal."""
+MIN_SIDE_SHARE = 0.05
+"""A side of a column that reaches less far than this share of the mean reach gets the mean reach."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Center and deviation of each column, frozen at the first call."""
+    """Center and spread of each column, frozen at the first call."""
 
     center: Doubles
     spread: Doubles
-    """Deviation; 1 where the column was constant in the first call."""
+    """Deviations, shape (columns,); or how far a column reaches below and above its center, shape (2, columns)."""
 
     @classmethod
     def fit(cls, X: Doubles, seed: int, weight: Doubles | None = None) -> Self:
-        """The scale of the first rows; raises an error for one row or equal rows, which have none."""
+        """Means and deviations of the first rows; raises an error for one row or equal rows, which have none."""
         mean, spread = X.mean(axis=0), X.std(axis=0)
         if weight is not None:
             mean = weight @ X / weight.sum()
@@ -46,8 +55,18 @@ class Scale:
                 "scale=(center, spread), or use features='none'"
             )
         spread = np.where(varies, spread, 1.0)
-        sign = np.random.default_rng([seed, 3]).choice([-1.0, 1.0], X.shape[1])
-        return cls(mean + OFFSET * sign * spread, spread)
+        return cls(mean + _offset(seed, spread), spread)
+
+    @classmethod
+    def fit_sides(cls, X: Doubles, seed: int, weight: Doubles | None = None) -> Self:
+        """Medians, and the reach on either side of them: a few huge values change neither."""
+        deviation = cls.fit(X, seed, weight).spread
+        low, median, high = weighted_quantiles(X, QUANTILES, weight)
+        reach = (high - low) / 2
+        reach = np.where(reach > 1e-9 * deviation, reach, deviation)  # most rows may be equal
+        sides = np.stack([median - low, high - median])
+        spread = np.where(sides > MIN_SIDE_SHARE * reach, sides, reach)
+        return cls(median + _offset(seed, reach), spread)
 
     @classmethod
     def parse(cls, scale: Any, n_columns: int) -> Self:
@@ -68,22 +87,56 @@ class Scale:
     def restore(cls, state: State, n_columns: int) -> Self:
         """Load what `state` returned."""
         center, spread = (np.array(to_numpy(state[key]), dtype=np.float64) for key in _SCALE_KEYS)
-        if {center.shape, spread.shape} != {(n_columns,)} or not (spread > 0).all():
-            shapes = f"{center.shape} and {spread.shape}"
-            raise ValueError(f"the scale of {n_columns} columns has arrays of shapes {shapes}")
+        shapes = ((n_columns,), (2, n_columns))
+        if center.shape != shapes[0] or spread.shape not in shapes or not (spread > 0).all():
+            found = f"{center.shape} and {spread.shape}"
+            raise ValueError(f"the scale of {n_columns} columns has arrays of shapes {found}")
         return cls(center, spread)
 
     def state(self) -> State:
         return dict(zip(_SCALE_KEYS, (self.center, self.spread), strict=True))
 
     def apply(self, X: Doubles) -> Doubles:
-        return (X - self.center) / self.spread
+        distance = X - self.center
+        return distance / self._side(distance)
+
+    def invert(self, z: Doubles) -> Doubles:
+        return z * self._side(z) + self.center
+
+    def _side(self, distance: Doubles) -> Doubles:
+        """The spread on the side of each value."""
+        if self.spread.ndim == 1:
+            return self.spread
+        side: Doubles = np.where(distance < 0, self.spread[0], self.spread[1])
+        return side
+
+
+def _offset(seed: int, spread: Doubles) -> Doubles:
+    """A small step away from the middle of each column, up or down."""
+    sign = np.random.default_rng([seed, 3]).choice([-1.0, 1.0], len(spread))
+    offset: Doubles = OFFSET * sign * spread
+    return offset
+
+
+def weighted_quantiles(X: Doubles, shares: Sequence[float], weight: Doubles | None) -> Doubles:
+    """Quantiles of each column, shape (shares, columns): the least value that reaches a share of the weight.
+
+    >>> weighted_quantiles(np.array([[1.0], [2], [9]]), [0.5], np.array([1.0, 1, 3]))
+    array([[9.]])
+    """
+    order = X.argsort(axis=0, kind="stable")
+    weights = (np.ones(len(X)) if weight is None else weight)[order]
+    reached = weights.cumsum(axis=0)
+    rows = np.take_along_axis(X, order, axis=0)
+    # Sums of weights are rounded, so a share that is reached exactly may seem to be missed.
+    places = [(reached < (share - 1e-9) * reached[-1]).sum(axis=0) for share in shares]
+    return np.take_along_axis(rows, np.array(places), axis=0)
 
 
 class ReluUnits:
-    """Random units max(0, w · asinh(z) − t) of standardized columns z. Weights and hinges come from the seed.
+    """Random units max(0, w · asinh(z) − t) of columns z on a scale. Weights and hinges come from the seed.
 
-    asinh bounds large values: if the first task has one class, later classes can be 100 deviations away.
+    asinh bounds large values: if the first task has one class, later classes can be 100 spreads away.
     A unit sees from one column to all of them; the number is log-uniform. Few columns suit binary and heavy-tailed
     data, many suit embeddings.
     """
@@ -111,7 +164,10 @@ class ReluUnits:
 
 
 class TableFeatures:
-    """The standardized columns and ReLU units of them, 1,000 features."""
+    """The columns on a scale with two sides, huge values bent, and ReLU units of them: 1,000 features.
+
+    So a few huge values change covariances little, and units resolve most rows of a heavy-tailed column.
+    """
 
     def __init__(self, n_columns: int, seed: int, scale: Scale) -> None:
         self.scale = scale
@@ -119,12 +175,18 @@ class TableFeatures:
         self.n_features = RELU_FEATURES
 
     def __call__(self, X: NDArray[Any]) -> Doubles:
-        z = self.scale.apply(X.reshape(len(X), -1).astype(np.float64))
-        return np.concatenate([z, self._units(z)], axis=1)
+        rows: Doubles = X.reshape(len(X), -1).astype(np.float64)
+        return np.concatenate([self.columns(rows), self._units(self.scale.apply(rows))], axis=1)
+
+    def columns(self, X: Doubles) -> Doubles:
+        """The first features, one for each column; a missing value stays missing."""
+        bent: Doubles = BEND * np.arcsinh(self.scale.apply(X) / BEND)
+        return bent
 
     def invert(self, features: Doubles) -> Doubles:
         """The rows: their columns are the first features."""
-        return features[:, : len(self.scale.center)] * self.scale.spread + self.scale.center
+        columns = np.clip(features[:, : len(self.scale.center)], -MAX_COLUMN, MAX_COLUMN)
+        return self.scale.invert(BEND * np.sinh(columns / BEND))
 
 
 class PlainFeatures:
