@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 import dgdmn
-from dgdmn import DGDMN, DGR, load
+from dgdmn import DGDMN, DGR, load, merge
 from dgdmn.core.errors import UsageError
 from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.components import Component
@@ -85,13 +85,28 @@ def test_sketch_counts_every_score():
 def test_usual_share_is_close_to_the_empirical_share():
     rng = np.random.default_rng(0)
     scores = 40 * rng.standard_t(4, 5_000)
+    counts, near = [sketch(scores)], (np.array([False]), np.array([False]))
     for quantile in (0.01, 0.1, 0.5):
-        at = np.quantile(scores, quantile)
-        found = score_quantile(np.array([at]), [sketch(scores)])[0]
+        found = score_quantile(np.array([np.quantile(scores, quantile)]), counts, *near)[0]
         assert found == pytest.approx(quantile, rel=0.15)
-    assert score_quantile(np.array([-1e9]), [sketch(scores)])[0] == 0
-    assert score_quantile(np.array([scores.max(), 3 * scores.max()]), [sketch(scores)]).min() > 0.9
-    assert score_quantile(np.array([20 * scores.max()]), [sketch(scores)])[0] == 0
+    high = np.array([20 * scores.max()])
+    assert score_quantile(np.array([-1e9]), counts, *near)[0] == 0
+    assert score_quantile(3 * high / 20, counts, *near)[0] > 0.9
+    assert score_quantile(high, counts, *near)[0] == 1, "a learned row may have a high score"
+    for far in ([True], [True]), ([False], [True]):
+        assert score_quantile(high, counts, *map(np.array, far))[0] == 0
+
+
+@pytest.mark.parametrize(("features", "d"), [("relu", 40), ("none", 80), ("none", 400)])
+def test_learned_rows_are_known_however_few_they_are(features, d):
+    """Held-out rows score far lower than learned ones if rows are fewer than features."""
+    rng, y = np.random.default_rng(0), np.arange(240) % 4
+    X = 0.8 * rng.standard_normal((4, d))[y] + rng.standard_normal((240, d))
+    model = DGDMN(features=features).fit(X, y)
+    assert model.unknown(X, rate=0.05).mean() < 0.05
+    broken = X.copy()
+    broken[:, 0] = 1e6
+    assert model.unknown(broken).all()
 
 
 def test_rows_far_from_everything_are_unknown_beside_a_wide_class():
@@ -108,8 +123,34 @@ def test_rows_far_from_everything_are_unknown_beside_a_wide_class():
 
 def test_recent_components_decide():
     old, new = sketch(np.full(100, -500.0)), sketch(np.full(100, 0.0))
-    assert score_quantile(np.array([-100.0]), [old, new])[0] < 0.2
-    assert score_quantile(np.array([-100.0]), [new, old])[0] > 0.8
+    near, score = (np.array([False]), np.array([False])), np.array([-100.0])
+    assert score_quantile(score, [old, new], *near)[0] < 0.2
+    assert score_quantile(score, [new, old], *near)[0] > 0.8
+
+
+def test_counts_of_a_component_that_grows_follow_its_later_rows():
+    """Without task names a class is one component; its first rows were tested when little was known."""
+    model = DGDMN()
+    for seed in range(8):
+        rows = [draw(label, 60, seed=seed) for label in range(CLASSES)]
+        model.partial_fit(np.concatenate(rows), np.repeat(range(CLASSES), 60))
+    assert model.unknown(draw(99, 200)).mean() > 0.9
+    known = np.concatenate([draw(label, 500, seed=20) for label in range(CLASSES)])
+    assert model.unknown(known, rate=0.05).mean() < 0.1
+
+
+def test_merged_memories_find_unknown_rows():
+    """Counts of the first components of either memory come first, where they weigh little."""
+    labels = range(CLASSES)
+    parts = [DGDMN(), DGDMN()]
+    for label in labels:
+        parts[label % 2].partial_fit(draw(label, 300), np.full(300, label), task=str(label))
+    merged = merge(*parts)
+    assert merged.unknown(draw(99, 200)).all()
+    known = np.concatenate([draw(label, 500, seed=1) for label in labels])
+    assert merged.unknown(known, rate=0.05).mean() < 0.1
+    places = [component.task for component in ltm_of(merged).components]
+    assert places == ["0", "1", "2", "4", "3"], "the last of either memory come last"
 
 
 def test_far_rows_are_unknown(model):

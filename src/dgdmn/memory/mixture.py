@@ -42,7 +42,7 @@ from dgdmn.memory.scores import (
     score_components,
 )
 from dgdmn.memory.task_log import TaskInfo, TaskLog
-from dgdmn.memory.unknown import MIN_TESTED, score_quantile, sketch
+from dgdmn.memory.unknown import MIN_TESTED, find_far, score_quantile, sketch
 from dgdmn.storage import State, typed, whole
 
 
@@ -134,8 +134,9 @@ class MixtureMemory:
             chosen=self._choose(gather([self, *others])),
             n_classes=self.n_classes,
         )
+        # Scores rise while a component grows, so earlier counts lose half of their weight.
         self.components = tuple(
-            replace(component, sketch=component.sketch + sketch(result.relative[rows]))
+            replace(component, sketch=component.sketch // 2 + sketch(result.relative[rows]))
             if component.task == task and (rows := result.labels == component.label).any()
             else component
             for component in self.components
@@ -255,8 +256,17 @@ class MixtureMemory:
         return twin
 
     def absorb(self, other: Self) -> None:
-        """Add the sums of another long-term memory with the same classes, front end and code."""
+        """Add the sums of another long-term memory with the same classes, front end and code.
+
+        Components that were first in either memory come first: what was usual was counted when little was known.
+        """
+        age = {
+            (component.task, component.label): place / len(memory.components)
+            for memory in (self, other)
+            for place, component in enumerate(memory.components, start=1)
+        }
         self._merge_components(other.components)
+        self.components = tuple(sorted(self.components, key=lambda one: age[one.task, one.label]))
         self.pool = self.pool.merge(other.pool)
         self.tasks, self.age = self.tasks.add(other.tasks), self.age + other.age
 
@@ -315,8 +325,11 @@ class MixtureMemory:
         """The share of tested rows with a lower relative score than each row; None if too few rows are tested."""
         if self.count_tested(others) < MIN_TESTED:
             return None
-        sketches = [component.sketch for component in gather([self, *others])]
-        return score_quantile(self.relative_scores(x, others), sketches)
+        components = gather([self, *others])
+        counts, means = stack_means(components)
+        far = find_far(np.asarray(x, np.float64), means, counts, np.diag(self.pool.scatter))
+        sketches = [component.sketch for component in components]
+        return score_quantile(self.relative_scores(x, others), sketches, *far)
 
     def count_tested(self, others: Sequence[Self] = ()) -> int:
         """Rows that say which relative scores are usual; none with one component, which has no background."""

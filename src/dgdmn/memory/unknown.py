@@ -30,9 +30,12 @@ RECENCY = 4.0
 """The component met i-th of k has weight (i / k) to this power."""
 
 
+FAR = 30.0
+"""A row is far if a feature is more deviations than this from its mean; with n < 900 rows, more than √n, which no
+learned row is."""
 TOO_HIGH = 2.0
-"""A score is as strange as a low one if asinh(score / UNIT) exceeds that of every tested row by so much: about seven
-times the highest. Far from all rows a component wider than the background always wins."""
+"""The score of a row that may be far is strange if asinh(score / UNIT) exceeds that of every tested row by so much:
+about seven times the highest. Far from all rows a component wider than the background always wins."""
 
 
 def relative_scores(
@@ -68,8 +71,29 @@ def empty_sketch() -> Counts:
     return np.zeros(BINS, np.uint32)
 
 
-def score_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
-    """The share of tested rows with a lower score, shape (n,); 1 if no row was tested, 0 if it is far too high.
+def find_far(
+    x: Doubles, means: Doubles, counts: Doubles, scatter: Doubles
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows are far from all learned ones, and which may be; `scatter` is that within components, shape (d,).
+
+    A feature that hardly varied, as a unit that was seldom active, makes no row far for certain: the median of all
+    variances counts instead of its own.
+    """
+    n = counts.sum()
+    mean = counts @ means / n
+    limit = (scatter + counts @ (means - mean) ** 2) * min(1.0, FAR**2 / n)
+    squares = (x - mean) ** 2
+    certain = squares > np.maximum(limit, np.median(limit))
+    return certain.any(axis=1), (squares > limit).any(axis=1)
+
+
+def score_quantile(
+    scores: Doubles,
+    sketches: Sequence[Counts],
+    far: NDArray[np.bool_],
+    may_be_far: NDArray[np.bool_],
+) -> Doubles:
+    """The share of tested rows with a lower score, shape (n,); 1 if no row was tested, 0 if a row is far.
 
     `sketches` are those of all components, the one met last comes last.
     """
@@ -80,5 +104,6 @@ def score_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
     below = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
     places = np.arcsinh(scores / UNIT)
     highest = EDGES[np.flatnonzero(counts)[-1] + 1]
-    quantile: Doubles = np.where(places > highest + TOO_HIGH, 0.0, np.interp(places, EDGES, below))
+    strange = far | (may_be_far & (places > highest + TOO_HIGH))
+    quantile: Doubles = np.where(strange, 0.0, np.interp(places, EDGES, below))
     return quantile
