@@ -203,6 +203,30 @@ def test_a_column_of_names_is_warned_about():
         DGDMN().fit(frame.assign(id=[f"x{n}" for n in range(100)]), y)
 
 
+def test_a_category_that_comes_later_is_missing_until_it_is_learned(tmp_path):
+    """Its code was never seen: without this rule the answers would be noise."""
+    rng, n = np.random.default_rng(0), 300
+    y = np.arange(n) % 3
+    frame = pandas.DataFrame(
+        {"a": y + 0.3 * rng.standard_normal(n), "site": rng.choice(["p", "q", "r"], n)}
+    )
+    model = DGDMN().partial_fit(frame, y, task="one")
+    new = frame.assign(site="mars")
+    model.save(tmp_path / "m")
+    for one in (model, load(tmp_path / "m")):
+        with pytest.warns(UserWarning, match="column 'site' has categories never learned"):
+            assert one.score(new, y) > 0.9
+    missing = frame.assign(site=None)
+    with pytest.warns(UserWarning, match="never learned"):
+        np.testing.assert_array_equal(model.predict_proba(new), model.predict_proba(missing))
+    model.partial_fit(new, y, task="two")
+    assert model.score(new, y) > 0.9
+    with pytest.raises(UsageError):
+        model.partial_fit(frame.assign(site="venus"), np.full(n, "text"), task="three")
+    with pytest.warns(UserWarning, match="'venus'"):
+        model.predict(frame.assign(site="venus"))
+
+
 def test_fit_forgets_the_columns():
     frame, y = people(100, 0)
     model = DGDMN().fit(frame, y)

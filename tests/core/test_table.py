@@ -128,9 +128,32 @@ def test_a_column_that_changes_kind_is_refused_by_row_and_value():
 )
 def test_forged_columns_are_refused(state):
     with pytest.raises(ValueError, match="column"):
-        Columns.restore(state, 1 + CATEGORY_COLUMNS)
-    columns = Columns.fit(SMALL)
-    assert Columns.restore(columns.state(), columns.width) == columns
+        Columns.restore(state, {"kind": []}, 1 + CATEGORY_COLUMNS)
+    columns = Columns.fit(SMALL).learn(SMALL)
+    saved = columns.state(), columns.learned_state()
+    again = Columns.restore(*saved, columns.width)
+    assert (again, again.learned) == (columns, columns.learned)
+    for forged in ({}, {"kind": [5000]}, {"kind": ["1"]}, {"kind": 3}, {"a": [1], "kind": []}, []):
+        with pytest.raises(ValueError, match="categories"):
+            Columns.restore(columns.state(), forged, columns.width)
+
+
+def test_a_category_never_learned_counts_as_missing_in_a_prediction():
+    columns = Columns.fit(SMALL).learn(SMALL)
+    later = table(a=np.ones(3), kind=text("new", "x", None))
+    with pytest.warns(UserWarning, match=r"'kind' has categories never learned \(first: 'new'\)"):
+        found = columns.encode(later, unlearned=0.0)[:, 1:]
+    assert not found[0].any()
+    np.testing.assert_array_equal(found[1], columns.encode(later)[1, 1:])
+    with pytest.warns(UserWarning, match="never learned"):
+        lost = np.isnan(columns.encode(later, unlearned=np.nan)).any(axis=1)
+    assert lost.tolist() == [True, False, None not in SMALL.column("kind").tolist()]
+    np.testing.assert_array_equal(
+        columns.learn(later).encode(later, unlearned=np.nan), columns.encode(later)
+    )
+    other = Columns.fit(SMALL).learn(table(a=np.ones(1), kind=text("new")))
+    both = columns.merge(other).encode(later, unlearned=np.nan)
+    np.testing.assert_array_equal(both, columns.encode(later))
 
 
 def test_texts_are_the_vectors_of_wordllama(monkeypatch):

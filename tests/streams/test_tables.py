@@ -194,3 +194,29 @@ def test_dates_of_training_and_test_rows_are_mentioned_once(tmp_path):
     with pytest.warns(UserWarning, match=r"train\.csv: dates in 'day' are left out") as caught:
         from_arrays(tmp_path / "train.csv", test=tmp_path / "test.csv")
     assert len(caught) == 1
+
+
+def test_a_column_without_a_name_is_left_out(tmp_path):
+    """pandas writes its index so; it is no feature, no task and no order."""
+    path = tmp_path / "a.csv"
+    path.write_text(",a,b,label\n0,1,2,x\n1,3,4,y\n")
+    with pytest.warns(UserWarning, match="the column without a name is left out"):
+        arrays = read_arrays(path, remembered=("label", (), ("", "")))
+    assert (arrays.table.names, arrays.task, arrays.order) == (("a", "b"), None, None)
+
+
+def test_a_quote_that_is_not_closed_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('a,label\n1,x\n2,"y\n' + "3,z\n" * 50)
+    with pytest.raises(DataError, match="a quote that is not closed, in the row at line 3"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [(["1.0", "2.0"], [1, 2]), ([" x", "x "], ["x", "x"]), (["1.5", "2.0"], ["1.5", "2.0"])],
+)
+def test_labels_as_pandas_and_people_write_them(tmp_path, cells, expected):
+    path = tmp_path / "a.csv"
+    path.write_text("a,label\n" + "".join(f"1,{cell}\n" for cell in cells))
+    assert read_arrays(path).y.tolist() == expected

@@ -326,7 +326,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             raise UsageError(f"X has dtype {X.dtype}; dates and times must be made numbers first")
         if isinstance(y, list | tuple) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
             _check_raw_labels(y)
-        given, X = X, self._read_table(X, reset=reset)
+        given, X = X, self._read_table(X, reset=reset, learning=y is not None)
         if X is not given and isinstance(X, np.ndarray):  # a table; its columns are checked already
             del checks["reset"]
             X, y = (check_array(X, **checks), y) if y is None else check_X_y(X, y, **checks)
@@ -346,7 +346,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             raise UsageError(f"X contains infinity ({place}); every value must be finite")
         return X, y
 
-    def _read_table(self, X: Any, *, reset: bool) -> Any:
+    def _read_table(self, X: Any, *, reset: bool, learning: bool) -> Any:
         """A table or data frame by the names of its columns; anything else as it is.
 
         Returns a data frame if it has nothing but numbers, because scikit-learn keeps their type. Else returns
@@ -381,11 +381,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         columns = known or Columns.fit(table, self.text or ())
         if reset:
             _warn_about_names(table, columns)
-            self.columns_, self.n_features_in_ = columns, len(columns.names)
+            self.n_features_in_ = len(columns.names)
             self.feature_names_in_ = np.array(columns.names, dtype=object)
         elif known is None and not columns.is_numeric:
             raise UsageError(f"{table.source} has text, but the memory has learned numbers only")
-        return columns.encode(table)
+        if not learning:
+            return columns.encode(table, unlearned=np.nan if self._can_fill() else 0.0)
+        encoded = columns.encode(table)
+        if reset or known is not None:
+            self.columns_ = columns.learn(table)
+        return encoded
 
     def _can_fill(self) -> bool:
         """Whether rows of a table may lack values: a user's features, and rows that are images, may not."""

@@ -418,9 +418,10 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         ours.closed = ours.closed and theirs.closed
         merged: GenerativeClassifier = clone(a)
         merged.n_features_in_ = a.n_features_in_
-        for name in ("feature_names_in_", "columns_"):
-            if hasattr(a, name):
-                setattr(merged, name, getattr(a, name))
+        if hasattr(a, "feature_names_in_"):
+            merged.feature_names_in_ = a.feature_names_in_
+        if hasattr(a, "columns_"):
+            merged.columns_ = a.columns_.merge(b.columns_)
         return merged._commit(ours)
 
 

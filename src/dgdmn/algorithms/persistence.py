@@ -105,6 +105,7 @@ def describe(model: ContinualClassifier) -> tuple[dict[str, Any], State]:
         "config": to_dict(fitted.config),
         "features": fitted.shape[0],
         "columns": model.columns_.state() if hasattr(model, "columns_") else {},
+        "categories": model.columns_.learned_state() if hasattr(model, "columns_") else {},
         "fitted": {
             "labels": fitted.labels,
             "rng": asdict(fitted.rng),
@@ -125,12 +126,15 @@ def restore_model(about: dict[str, Any], state: State, **own: Any) -> ContinualC
     parameters = {key: _from_json(key, value) for key, value in about["parameters"].items()}
     _check_parameters(parameters)
     local = {"threads": None, "callback": None, "device": "cpu", **own}.items()
+    if own.get("features") is not None and "features" not in about["own"]:
+        raise UsageError("its features are built in; load it without features=")
     parameters |= {name: value for name, value in local if name in kind._get_param_names()}
     model: ContinualClassifier = kind(**parameters)
     fitted = _restore_fitted(about, state, model)
     model.n_features_in_ = fitted.shape[0]
     if columns := about["columns"]:
-        model.columns_ = Columns.restore(columns, fitted.shape[0] if len(fitted.shape) == 1 else 0)
+        width = fitted.shape[0] if len(fitted.shape) == 1 else 0
+        model.columns_ = Columns.restore(columns, about["categories"], width)
         model.n_features_in_ = len(model.columns_.names)
         model.feature_names_in_ = np.array(model.columns_.names, dtype=object)
     return model._commit(fitted)

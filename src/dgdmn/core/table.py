@@ -8,8 +8,8 @@ import datetime
 import hashlib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -24,6 +24,8 @@ Doubles = NDArray[np.float64]
 CATEGORY_COLUMNS = 12
 """Columns of ±1 for a category. Among 20 categories, two get the same ones with probability .05."""
 WIDTH = {"number": 1, "category": CATEGORY_COLUMNS, "text": TEXT_COLUMNS}
+MISSING_NUMBER = 1 << CATEGORY_COLUMNS
+"""Stands for a missing category among the numbers of categories learned."""
 MAX_COLUMNS = 100_000
 """Most columns of a table."""
 
@@ -153,6 +155,8 @@ class Columns:
 
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
+    learned: Mapping[str, frozenset[int]] = field(default_factory=dict, compare=False)
+    """Numbers of the categories learned so far, by column: the others say nothing, so they count as missing."""
 
     @classmethod
     def fit(cls, table: Table, text: Iterable[str] = ()) -> Self:
@@ -206,11 +210,27 @@ class Columns:
             advice = f"leave {them} out (ignore); the memory knows {known}"
             raise UsageError(f"{source} has the unknown {_count(extra)} {listed}; {advice}")
 
-    def encode(self, table: Table) -> Doubles:
+    def learn(self, table: Table) -> Self:
+        """The same columns, which have learned the categories of a table too."""
+        learned = dict(self.learned)
+        for name, kind in zip(self.names, self.kinds, strict=True):
+            if kind == "category":
+                column = table.column(name)  # of numbers, if all cells are missing
+                found = _number(name, {*column.tolist()} if column.dtype == object else {None})
+                learned[name] = learned.get(name, frozenset()) | {*found.values()}
+        return replace(self, learned=learned)
+
+    def merge(self, other: Self) -> Self:
+        """The same columns with the categories of both."""
+        learned = {name: self.learned[name] | other.learned[name] for name in self.learned}
+        return replace(self, learned=learned)
+
+    def encode(self, table: Table, unlearned: float | None = None) -> Doubles:
         """The table as numbers, shape (n, width); columns are found by name.
 
         A number that is missing is NaN. A category is CATEGORY_COLUMNS signs, a text TEXT_COLUMNS numbers;
-        where either is missing, they are 0.
+        where either is missing, they are 0. To predict, `unlearned` replaces the signs of a category that was
+        never learned, and of a missing one if none was missing before.
         """
         self.check_names(table.names, table.source)
         parts = []
@@ -226,8 +246,14 @@ class Columns:
             given = [cell for cell in levels if cell is not None]
             places = [levels[cell] for cell in given]
             if given:
-                code = embed_texts(given) if kind == "text" else _hash_signs(name, given)
-                codes[places] = code
+                codes[places] = embed_texts(given) if kind == "text" else _hash_signs(name, given)
+            if kind == "category" and unlearned is not None:
+                known = self.learned.get(name, frozenset())
+                new = [
+                    cell for cell, number in _number(name, levels).items() if number not in known
+                ]
+                codes[[levels[cell] for cell in new]] = unlearned
+                _warn_unlearned(table, name, [cell for cell in new if cell is not None])
             parts.append(codes[[levels[cell] for cell in column.tolist()]])
         return np.concatenate(parts, axis=1)
 
@@ -235,15 +261,27 @@ class Columns:
         """The kind of each column by its name."""
         return dict(zip(self.names, self.kinds, strict=True))
 
+    def learned_state(self) -> dict[str, list[int]]:
+        """The codes of categories learned, by column."""
+        return {name: sorted(codes) for name, codes in self.learned.items()}
+
     @classmethod
-    def restore(cls, state: Any, width: int) -> Self:
-        """The columns that `state` described; they must make so many columns of numbers."""
+    def restore(cls, state: Any, learned: Any, width: int) -> Self:
+        """The columns that both states described; they must make so many columns of numbers."""
         if not isinstance(state, dict) or not 1 <= len(state) <= MAX_COLUMNS:
             raise ValueError("columns must map names to kinds")
         for name, kind in state.items():
             if not isinstance(name, str) or kind not in get_args(Kind):
                 raise ValueError(f"column {shorten(repr(name))} has kind {shorten(repr(kind))}")
-        found = cls(tuple(state), tuple(state.values()))
+        categories = {name for name, kind in state.items() if kind == "category"}
+        if not isinstance(learned, dict) or {*learned} != categories:
+            raise ValueError("categories must name the columns that are categories")
+        for name, codes in learned.items():
+            right = isinstance(codes, list) and all(type(code) is int for code in codes)
+            if not right or not {*codes} <= {*range(MISSING_NUMBER + 1)}:
+                raise ValueError(f"column {shorten(repr(name))} has unknown codes of categories")
+        sets = {name: frozenset(codes) for name, codes in learned.items()}
+        found = cls(tuple(state), tuple(state.values()), sets)
         if found.width != width:
             raise ValueError(f"the columns make {found.width:,} numbers, the inputs have {width:,}")
         return found
@@ -267,6 +305,22 @@ def _change_kind(table: Table, name: str, kind: Kind) -> NDArray[Any]:
         f"{table.source} has {value} in {table.where(row, name)}: the column had {was} before and is {now} "
         "here; give it one kind"
     )
+
+
+def _warn_unlearned(table: Table, name: str, cells: Sequence[str]) -> None:
+    if cells:
+        what = f"{table.source}: column {name!r} has categories never learned"
+        first = shorten(repr(cells[0]))
+        warnings.warn(f"{what} (first: {first}); they count as missing", stacklevel=7)
+
+
+def _number(name: str, cells: Iterable[str | None]) -> dict[str | None, int]:
+    """The signs of each category as one number; MISSING_NUMBER for a missing one."""
+    given = [cell for cell in cells if cell is not None]
+    signs = _hash_signs(name, given)
+    numbers = ((signs > 0) @ (1 << np.arange(CATEGORY_COLUMNS))).tolist()
+    found: dict[str | None, int] = dict(zip(given, numbers, strict=True))
+    return found if len(given) == len([*cells]) else {**found, None: MISSING_NUMBER}
 
 
 def _hash_signs(name: str, categories: Sequence[str]) -> Doubles:

@@ -258,7 +258,7 @@ def _to_values(X: NDArray[Any]) -> NDArray[Any]:
 
 def _call(function: Own, X: NDArray[Any]) -> NDArray[Any]:
     try:
-        features = np.asarray(function(X))
+        features = np.asarray(function(np.array(X)))  # a copy: it may write into its input
     except Exception as error:  # it is the user's code
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise UsageError(f"features failed ({reason}); nothing was changed") from error

@@ -10,6 +10,7 @@ import gzip
 import itertools
 import math
 import re
+import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -114,11 +115,15 @@ def _find_columns(path: Path, names: Sequence[str], wanted: Wanted) -> _Places:
     if label is not None and names[label] != "label" and "label" in {*names} - unused:
         both = f"two label columns, {names[label]!r} and 'label'"
         raise DataError(f"{path} has {both}: leave one out (ignore, --ignore), or rename it")
-    usual = next((name for name in wanted.remembered_tasks if name in names), "task")
+    usual = next((name for name in wanted.remembered_tasks if name and name in names), "task")
     task = _find(path, names, wanted.task, usual)
     order = _find(path, names, wanted.order, "")
     taken = {label, task, order}
-    features = [i for i, name in enumerate(names) if i not in taken and name not in ignored]
+    if "" in names:  # pandas writes its index so
+        what = f"{path}: the column without a name is left out"
+        warnings.warn(f"{what}; give it a name to use it", stacklevel=5)
+    unnamed = {*ignored, ""}
+    features = [i for i, name in enumerate(names) if i not in taken and name not in unnamed]
     if not features:
         raise DataError(f"{path} has no feature columns besides {join_names(names)}")
     return _Places(label, task, order, features)
@@ -128,7 +133,7 @@ def _find(path: Path, names: Sequence[str], name: str | None, default: str) -> i
     if name is not None and name not in names:
         raise UsageError(f"{path} has no column {name!r}: it has {join_names(names)}")
     wanted = default if name is None else name
-    return names.index(wanted) if wanted in names else None
+    return names.index(wanted) if wanted and wanted in names else None
 
 
 # csv
@@ -230,10 +235,17 @@ def _csv_rows(path: Path, file: TextIO, separator: str) -> Iterator[Row]:
                 raise DataError(f"{path} has more than {4 * MAX_BYTES:,} characters: split it")
             yield line
 
-    for row in csv.reader(lines(), delimiter=separator):
-        length = 0
-        if row:
-            yield row
+    start = 1  # the line at which a row begins
+    reader = csv.reader(lines(), delimiter=separator, strict=True)
+    try:
+        for row in reader:
+            start, length = reader.line_num + 1, 0
+            if row:
+                yield row
+    except csv.Error as error:
+        raise DataError(
+            f"{path} has a quote that is not closed, in the row at line {start}"
+        ) from error
 
 
 def _chunks(path: Path, rows: Iterable[Row], n_columns: int) -> Iterator[tuple[int, list[Row]]]:
@@ -268,6 +280,7 @@ class _Texts:
     def extend(self, cells: Sequence[str], start: int) -> None:
         """Add cells; `start` is the row number of the first."""
         for number, cell in enumerate(cells, start):
+            cell = cell.strip(" \t") if self.part else cell
             if not is_missing(cell):
                 self.cells.append(self._seen.setdefault(cell, cell))
                 self.longest = max(self.longest, len(cell))
@@ -397,16 +410,23 @@ def _looks_like_number(text: str) -> bool:
 
 
 def to_labels(texts: Iterable[str]) -> NDArray[Any]:
-    """Return texts as an array, of integers if every text is one in its usual form."""
-    texts = list(texts)
+    """Return texts as an array, of integers if every text is one in its usual form, or as 1.0.
+
+    >>> to_labels(["1", "-2"]), to_labels(["1.0", "2"]), to_labels(["1", "b"]), to_labels(["01"])
+    (array([ 1, -2]), array([1, 2]), array(['1', 'b'], dtype='<U1'), array(['01'], dtype='<U2'))
+    """
+    given = list(texts)
+    texts = [
+        re.sub(r"(?<=\d)\.0+$", "", text) for text in given
+    ]  # pandas writes 1.0 once a label was missing
     if any(text.endswith("\0") for text in set(texts)):
         raise ValueError("a label or task ends with a NUL character, which an array drops")
     try:
         numbers = {text: int(text) for text in set(texts)}
     except ValueError:
-        return np.array(texts)
+        return np.array(given)
     usual = all(str(number) == text and abs(number) < 2**63 for text, number in numbers.items())
-    return np.array([numbers[text] for text in texts] if usual else texts)
+    return np.array([numbers[text] for text in texts] if usual else given)
 
 
 # parquet
