@@ -173,7 +173,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             return ltm.log_density(self._to_inputs(X), awake)
 
     def unknown(self, X: ArrayLike, rate: float = 0.01) -> NDArray[np.bool_]:
-        """Whether each row is like nothing learned, shape (n,); `rate` is the share of false alarms.
+        """Whether each row is unlike anything learned, shape (n,); `rate` is the share of false alarms.
 
         Rows tested against the memory without them say what is usual (docs/decisions/unknown.md).
         Only the mixture memory can; the deep one has `recognize`.
