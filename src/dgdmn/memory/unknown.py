@@ -20,19 +20,17 @@ Counts = NDArray[np.uint32]
 
 BINS = 96
 """Bins of a sketch."""
-UNIT, LOWEST, HIGHEST = 10.0, -9.0, 7.0
-"""Bins have equal width in asinh(score / UNIT), between these two values: scores from −40,500 to 5,500."""
-EDGES = np.linspace(LOWEST, HIGHEST, BINS + 1)
+SCORE_SCALE, MIN_BIN, MAX_BIN = 10.0, -9.0, 7.0
+"""Bins have equal width in asinh(score / SCORE_SCALE), between these two values: scores from −40,500 to 5,500."""
+EDGES = np.linspace(MIN_BIN, MAX_BIN, BINS + 1)
 SKETCH_BYTES = 4 * BINS
 MIN_TESTED = 50
 """Fewer tested rows say nothing about one row in a hundred: known rows would be marked."""
 RECENCY = 4.0
 """The component met i-th of k has weight (i / k) to this power."""
-
-
-TOO_HIGH = 2.0
-"""A score is as strange as a low one if asinh(score / UNIT) exceeds that of every tested row by so much: about seven
-times the highest. Far from all rows a component wider than the background always wins."""
+MAX_EXCESS = 2.0
+"""A row is unknown if asinh(score / SCORE_SCALE) exceeds that of every tested row by more than this: about seven
+times the highest score. Far from all data, a wide component always scores higher than the background."""
 
 
 def relative_scores(
@@ -60,7 +58,7 @@ def relative_scores(
 
 def sketch(scores: Doubles) -> Counts:
     """Count the scores in each bin; scores beyond the ends count in the outer bins."""
-    places = np.clip(np.arcsinh(scores / UNIT), LOWEST, HIGHEST)
+    places = np.clip(np.arcsinh(scores / SCORE_SCALE), MIN_BIN, MAX_BIN)
     return np.histogram(places, EDGES)[0].astype(np.uint32)
 
 
@@ -78,7 +76,8 @@ def score_quantile(scores: Doubles, sketches: Sequence[Counts]) -> Doubles:
     if not counts.any():
         return np.ones(len(scores))
     below = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
-    places = np.arcsinh(scores / UNIT)
+    places = np.arcsinh(scores / SCORE_SCALE)
     highest = EDGES[np.flatnonzero(counts)[-1] + 1]
-    quantile: Doubles = np.where(places > highest + TOO_HIGH, 0.0, np.interp(places, EDGES, below))
+    too_high = places > highest + MAX_EXCESS
+    quantile: Doubles = np.where(too_high, 0.0, np.interp(places, EDGES, below))
     return quantile
