@@ -95,7 +95,9 @@ def mean_se(values: list[float]) -> str:
 
 def overview(streams: dict[str, Methods]) -> list[str]:
     """`best` on each stream beside the best rival without rows at equal bytes, and the best joint training."""
-    lines = ["| stream | DGDMN `best` | best rival without rows | | best joint training | | chosen λ, g |"]
+    lines = [
+        "| stream | DGDMN `best` | best rival without rows | | best joint training | | chosen λ, g |"
+    ]
     lines += ["|---|--:|--:|---|--:|---|---|"]
     ahead = level = near = top = 0
     for name, methods in streams.items():
@@ -118,7 +120,8 @@ def overview(streams: dict[str, Methods]) -> list[str]:
             cells += [format_ratio(value) if title else "–", title]
         lines.append(f"| {' | '.join([*cells, '; '.join(chosen)])} |")
     counts = f"{len(streams)} streams: ahead of the best rival on {ahead}, level on {level}, within .01 on {near}"
-    return [*lines, "", f"`best` on {counts}; within .03 of the best joint training or above it on {top}."]
+    counts += f"; within .03 of the best joint training or above it on {top}"
+    return [*lines, "", f"`best` on {counts}."]
 
 
 def _top(accuracies: dict[str, float]) -> tuple[str, float]:

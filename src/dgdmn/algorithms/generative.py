@@ -73,7 +73,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     code_dim: int | None = None
     own_covariance: float | None = None
     priors: Literal["uniform", "met"] | Mapping[Any, float] | None = None
-    """Class priors of the mixture memory: `uniform`, as `met` in learning, or {label: weight}; others weigh 1."""
+    """Class priors of the mixture memory: `uniform`, `met` (rows of a class), or {label: weight}; others weigh 1."""
     shrinkage: float | None = None
     features: str | Own | None = None
     """Front end of the mixture memory: `auto`, `gabor`, `relu`, `none`, or a function (docs/features.md)."""

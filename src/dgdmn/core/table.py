@@ -237,7 +237,7 @@ class Columns:
 
     @classmethod
     def restore(cls, state: Any, width: int) -> Self:
-        """The columns that `state` described; they must make so many columns of numbers."""
+        """The columns that `state` described; they must make this many columns of numbers."""
         if not isinstance(state, dict) or not 1 <= len(state) <= MAX_COLUMNS:
             raise ValueError("columns must map names to kinds")
         for name, kind in state.items():
