@@ -57,7 +57,7 @@ def accuracy(request: Request) -> Drawing:
     yield from ((suffix, line_chart(one)) for suffix, one in (("", whole), ("-ltm", ltm)) if one)
 
 
-def clipped(request: Request) -> Drawing:
+def draw_clipped(request: Request) -> Drawing:
     """Single tasks of Digits with clipped probabilities: averages are 1/t whatever was learned."""
     specs = [spec for spec in request.specs if spec.stream == "digits" and spec.changes()]
     return accuracy(replace(request, specs=specs))

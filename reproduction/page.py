@@ -73,13 +73,13 @@ class Renderer:
         """Mean and standard error of a measure of a run, which is given by its words in targets.toml."""
         return tables.with_verdict(self._results.values(parse_run(run), name), None)
 
-    def judged(self, measure: str, run: str) -> str:
+    def format_with_verdict(self, measure: str, run: str) -> str:
         """A measure, the paper's number in brackets, and the verdict."""
         return tables.judge(self._results, parse_run(run), measure)
 
     def with_paper(self, measure: str, run: str) -> str:
         """A measure and the paper's number in brackets."""
-        return re.sub(r"\).*", ")", self.judged(measure, run))
+        return re.sub(r"\).*", ")", self.format_with_verdict(measure, run))
 
     def seconds(self, *runs: str) -> str:
         """Training times of runs that are compared."""

@@ -14,7 +14,7 @@ from dgdmn.report.load import EXTRA, Run, load_runs
 from dgdmn.report.table import finite
 from dgdmn.runs.spec import RunSpec
 
-# Files copied as they are. config.json comes last: a directory without it is no result.
+# Files copied as they are. config.json comes last: a directory without it is not a result.
 COPIED = ("summary.json", "accuracy.csv", "accuracy_ltm.csv", "config.json")
 CURVES = {
     "noise": ("noise", "noise_accuracy_unclipped"),

@@ -90,14 +90,14 @@ def missed_tasks(runs: Sequence[Run]) -> dict[str, float]:
     return {task: accuracy for task, accuracy in means.items() if accuracy < measured.LEARNED}
 
 
-def revised(runs: Sequence[Run], columns: Sequence[int]) -> str:
+def format_revision(runs: Sequence[Run], columns: Sequence[int]) -> str:
     """Mean accuracy on some tasks before and after tasks of Permnist come again."""
     parts = [run.accuracy[:, columns].mean(axis=1) for run in runs]
     before, after = ([float(part[step]) for part in parts] for step in (5, -1))
     return f"{format_ratio(mean(before))} → {with_count(after)}"
 
 
-def unchanged(spec: RunSpec, preset: str = "", algorithm: str = "") -> RunSpec:
+def without_changes(spec: RunSpec, preset: str = "", algorithm: str = "") -> RunSpec:
     """The run without changed options, with its own or another preset and algorithm."""
     name, algorithm = preset or spec.preset, algorithm or spec.algorithm
     return replace(spec, algorithm=algorithm, preset=name, options=resolve(name, spec.stream))
@@ -135,7 +135,7 @@ def option_effects(results: Results, specs: Specs) -> list[tuple[float, RunSpec,
     """ACC minus that of the unchanged runs with the same seeds, the spec and its runs; largest loss first."""
     effects = []
     for spec in specs:
-        whole = {run.seed: run.acc for run in results.find(unchanged(spec))}
+        whole = {run.seed: run.acc for run in results.find(without_changes(spec))}
         runs = [run for run in results.find(spec) if run.seed in whole]
         effects.append((mean(run.acc - whole[run.seed] for run in runs), spec, runs))
     return sorted(effects, key=lambda one: (one[1].algorithm, bool(one[1].changes()), one[0]))

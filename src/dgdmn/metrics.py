@@ -120,7 +120,7 @@ def _matrix(A: ArrayLike) -> Matrix:
 
 
 def _numbers(name: str, values: ArrayLike, ndim: int, advice: str, *, unit: bool = True) -> Matrix:
-    """The values, in [0, 1] if `unit`, as an array of so many axes that is not empty."""
+    """The values, in [0, 1] if `unit`, as an array that has this many axes and is not empty."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -165,8 +165,8 @@ class RunRecord:
     def artifact(self, name: str) -> dict[str, NDArray[Any]]:
         """The arrays of artifacts/<name>.npz."""
         if name not in self.artifacts:
-            there = join_names(self.artifacts) or "none"
-            raise UsageError(f"artifact {name!r} is not in {self.directory}; there is {there}")
+            there = f"available artifacts: {join_names(self.artifacts) or 'none'}"
+            raise UsageError(f"artifact {name!r} is not in {self.directory}; {there}")
         return files.read_npz(self.directory / ARTIFACTS / f"{name}.npz")
 
 

@@ -275,7 +275,9 @@ def test_rename_numbers_and_tasks_of_a_network(tmp_path, monkeypatch, call, refu
     monkeypatch.chdir(tmp_path)
     np.savez("rows.npz", X=rows_of("ash", "beech")[0], y=np.repeat([-1, 1], 40))
     call("learn", "m", "rows.npz", "--algorithm", "slda", "--task", "a")
-    assert "labels of m are numbers; 'x' is none" in refuse("rename", "m", "--label", "1", "x")
+    assert "'x' is not a number, but the labels of m are" in refuse(
+        "rename", "m", "--label", "1", "x"
+    )
     call("rename", "m", "--label", "-1", "-1e3", "--task", "a", "b")
     assert dgdmn.load("m").classes_.tolist() == [-1000.0, 1.0]
     assert list(load_with_notes("m")[1]["tasks"]) == ["b"]

@@ -82,12 +82,25 @@ def test_help_shows_a_dozen_options_and_help_all_shows_every_field(call):
 
 def test_learn_shows_no_option_of_another_algorithm(call):
     short = call("learn", "--help")[0]
-    assert "--n-stm" in short
+    first = short.partition("common hyperparameters")[2].split()
+    assert [word for word in first if word.startswith("--")] == [
+        "--memory-budget",
+        "--features",
+        "--priors",
+        "--n-stm",
+        "--kappa",
+    ]
+    assert "--value-range" not in short
+    deep = call("learn", "--preset", "deep", "--help")[0]
+    assert "--learner-layers" in deep
+    assert "--memory-budget" not in deep
     full = call("learn", "--help-all")[0]
     assert "--generator-epochs" in full
     assert "--clip-norm" in full
     for other in ("ewc", "si-", "lwf", "gem", "ppr", "dropout", "joint", "tdigits", "samples-per"):
         assert f"--{other}" not in full
+    assert "--value-range" in full
+    assert "--value-range" not in call("learn", "--algorithm", "slda", "--help-all")[0]
     other = call("learn", "--algorithm", "ewc", "--help-all")[0]
     assert "--ewc-coefficient" in other
     assert "--n-stm" not in other
@@ -97,7 +110,6 @@ def test_learn_shows_no_option_of_another_algorithm(call):
     ("words", "expected"),
     [
         ("rn embedded", "no verb 'rn' (did you mean run?); there are run, compare, resume"),
-        ("reproduce table-acc", "`dgdmn reproduce` is now `python -m reproduction`"),
         ("run", "required: STREAM; `dgdmn run --help`"),
         ("run digts", "no stream or file 'digts' (did you mean digits?)"),
         ("run embedded --algorithm dgdm", "did you mean dgdmn"),
@@ -106,6 +118,9 @@ def test_learn_shows_no_option_of_another_algorithm(call):
         ("run embedded --algorithm dgdmn:", "no preset ''; there are best"),
         ("run embedded --algorithm :best", "no algorithm ''; there are nn"),
         ("run embedded --algorithm no.module:Net", "cannot import 'no.module:Net'"),
+        ("run embedded --algorithm fractions:fraction", "has no attribute 'fraction'"),
+        ("run embedded --algorithm fractions:Fraction", "Fraction is not a dgdmn estimator"),
+        ("run embedded --algorithm dgdm:paper", "no algorithm 'dgdm' (did you mean dgdmn?)"),
         ("run embedded --algorithm", "--algorithm expected at least one argument"),
         ("run embedded --preset papr", "did you mean paper"),
         ("run embedded --kappa 1.5", "kappa (κ) is 1.5; it must be in [0, 1]"),

@@ -26,7 +26,7 @@ def test_plan_of_a_stream(call, tmp_path, monkeypatch):
         "learn",
         "sleep",
     ]
-    total = re.search(r"most, and all steps +│ +([\d,]+) │ +([\d,]+) │", out)
+    total = re.search(r"maximum \(steps: total\) +│ +([\d,]+) │ +([\d,]+) │", out)
     number = [int(steps.replace(",", "")) for *_, steps in stages]
     assert int(total[2].replace(",", "")) == sum(number)
     assert "appendix B uses --kappa 0.1 --n-stm 2; here N_max is" in out

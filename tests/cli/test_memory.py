@@ -383,12 +383,12 @@ def test_a_mixture_of_a_table(grove, call, refuse, monkeypatch):
         ("second", "cedar", 50),
         ("task 1", "elm", 9),
     ]
-    assert facts["close to their rows"] == ["elm in task 1"], "privacy: few rows"
+    assert facts["components with fewer than 20 rows"] == ["elm in task 1"], "privacy: few rows"
     assert facts["tasks"]["task 1"]["rows"] == 9
     assert "n_max" not in facts
     text = call("inspect", "grove")[0]
     assert "component elm of task 1: rows 9, code 192, in short-term\n" in text
-    assert "close to their rows: elm in task 1\n" in text
+    assert "components with fewer than 20 rows: elm in task 1\n" in text
     assert f"temperature {facts['chosen']['temperature']:g}\n" in text, "six digits are enough"
 
     out, _ = call("learn", "grove", "all.npz")  # each class joins its task

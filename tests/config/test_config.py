@@ -78,8 +78,8 @@ def test_a_message_is_short_whatever_the_value():
     for value in ((1,) * 10**5, 10**400, "x" * 10**5):
         assert len(refused("learner_layers", value)) < 250
         assert len(refused("n_stm", value)) < 250
-    assert "at most 1,000 layers" in refused("learner_layers", (1,) * 1001)
-    assert "at most 1,000,000" in refused("learner_layers", (10**6 + 1,))
+    assert "up to 1,000 layer sizes" in refused("learner_layers", (1,) * 1001)
+    assert "from 1 to 1,000,000" in refused("learner_layers", (10**6 + 1,))
     assert Config(learner_layers=(10**6,) * 1000)
 
 
@@ -109,7 +109,7 @@ def test_messages_name_the_symbol_of_the_paper():
     assert refused("code_buffer", 1) == "code_buffer is 1; it must be True or False"
     assert refused("prior_components", 2.5) == "prior_components is 2.5; it must be a whole number"
     assert refused("beta", math.nan) == "beta is nan; it must be a finite number"
-    assert "a tuple of layer sizes, each at least 1" in refused("learner_layers", (24, 0))
+    assert "up to 1,000 layer sizes from 1 to 1,000,000" in refused("learner_layers", (24, 0))
 
 
 def test_every_choice_is_accepted():
@@ -134,13 +134,13 @@ def test_overriding():
     hindi = PAPER["hindi"]
     assert override(hindi, {"kappa": None}) == hindi, "None leaves a field as it is"
     assert override(hindi, {"kappa": None, "n_stm": 3}) == replace(hindi, n_stm=3)
-    with pytest.raises(UsageError, match=r"no hyper-parameter 'kapa' \(did you mean kappa\?\)"):
+    with pytest.raises(UsageError, match=r"no hyperparameter 'kapa' \(did you mean kappa\?\)"):
         override(hindi, {"kapa": 0.1})
 
 
 @pytest.mark.parametrize("gone", ["soft_labels", "allocation", "optimizer_state", "latent"])
 def test_options_that_are_gone_are_refused(gone):
-    with pytest.raises(UsageError, match=f"no hyper-parameter '{gone}'"):
+    with pytest.raises(UsageError, match=f"no hyperparameter '{gone}'"):
         override(Config(), {gone: 1})
 
 
@@ -368,6 +368,12 @@ def test_keys_differ_where_values_do_and_never_change():
 def test_threads_follow_the_environment(monkeypatch, value, expected):
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert default_threads() == expected
+
+
+def test_too_many_threads_are_refused_by_the_name_of_the_variable(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5000")
+    with pytest.raises(UsageError, match="OMP_NUM_THREADS is 5000; set it to a whole number"):
+        default_threads()
 
 
 def test_one_thread_without_the_environment(monkeypatch):

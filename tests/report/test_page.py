@@ -217,8 +217,8 @@ def test_the_page_opens_with_what_happened(matrix_run):
     assert html.count("ours a-dgdmn") == 3, "a bar, a row and its sentence have the color"
     alone = lead_of(render(runs[1:2]))
     assert alone == (
-        "DGDMN learned 2 tasks, one after the other. In the end 99.0 % of the test samples are right; "
-        "right after each task it was 100.0 %."
+        "DGDMN learned 2 tasks, one after the other. Final accuracy is 99.0 %; "
+        "accuracy right after each task was 100.0 %."
     )
 
 
@@ -379,7 +379,7 @@ def test_names_of_figures_stay_in_their_directory(make_run, tmp_path):
 
 
 def test_wrong_use_is_one_sentence(make_run, tmp_path):
-    with pytest.raises(UsageError, match="is a directory; name the file to write"):
+    with pytest.raises(UsageError, match="is a directory; name a file"):
         write_report([make_run("a")], tmp_path)
     with pytest.raises(UsageError, match=r"no run to report on \(gone: the directory is not a run"):
         write_report([tmp_path / "gone"], tmp_path / "x.html")

@@ -60,9 +60,14 @@ def test_every_note_belongs_to_a_target_and_has_no_missing_run(results, root):
 def test_functions_of_templates(results, tmp_path):
     render = Renderer(results, tmp_path).render
     assert render('{{ acc("digits dgdmn") }}') == ".828 ± .009\n"
-    assert render('{{ judged("acc", "digits dgr") }}') == ".706 ± .021 (.596) **higher**\n"
+    assert (
+        render('{{ format_with_verdict("acc", "digits dgr") }}')
+        == ".706 ± .021 (.596) **higher**\n"
+    )
     assert render('{{ with_paper("acc", "digits dgr") }}') == ".706 ± .021 (.596)\n"
-    assert "(" not in render('{{ judged("acc", "digits dgdmn deep") }}'), "not the paper's settings"
+    assert "(" not in render('{{ format_with_verdict("acc", "digits dgdmn deep") }}'), (
+        "not the paper's settings"
+    )
     assert render('{{ acc("digits dgdmn n_stm=7") }}') == "not run yet\n"
     times = render('{{ seconds("tdigits dgr", "tdigits dgdmn") }}')
     assert times == "7,228 s, 1,784 s (processor)\n"

@@ -121,7 +121,7 @@ def test_every_run_is_done_and_every_result_belongs_to_a_target(results):
 
 
 def test_options_of_results_are_those_of_their_preset(results):
-    """Old runs may differ in options that their algorithm does not use."""
+    """Runs may differ in options that their algorithm does not use."""
     specs = unique(spec for target in TARGETS.values() for spec in target.specs(3))
     keys = {spec.key: spec for spec in specs}
     for run in results.by_key.values():

@@ -43,12 +43,12 @@ def test_within_a_factor_of_two(learn, planned, start):
     left, tested, checked, trained = TimeLeft(final_tests=8.0, cached=True), 0, 0, 0.0
     for kind, now, share, seconds in log:
         if kind == "test":
-            left.tested(seconds)
+            left.record_test(seconds)
             tested += 1
-            left.trained(share, trained)
+            left.record_training(share, trained)
         else:
             trained = seconds
-            left.trained(share, seconds)
+            left.record_training(share, seconds)
         if tested >= 2:
             assert (end - now) / 2 <= left.seconds(10 - tested) <= 2 * (end - now)
             checked += 1
@@ -57,17 +57,17 @@ def test_within_a_factor_of_two(learn, planned, start):
 
 def test_nothing_is_predicted_from_nothing():
     left = TimeLeft(final_tests=2.0, cached=True)
-    left.trained(0.0, 3.0)
+    left.record_training(0.0, 3.0)
     assert left.seconds(4) is None
-    left.trained(0.5, 3.0)
+    left.record_training(0.5, 3.0)
     assert left.seconds(4) is None, "the first measure may contain a start"
-    left.tested(1.0)
+    left.record_test(1.0)
     assert left.seconds(3) == 3.0 + 3.0 + 2.0
-    left.trained(0.75, 4.0)
+    left.record_training(0.75, 4.0)
     assert left.seconds(3) == 1.0 + 3.0 + 2.0, "the first measure contained a start"
     assert left.final_seconds() == 2.0
-    left.tested(0.5)
+    left.record_test(0.5)
     assert left.final_seconds() == 2.0, "it makes features of its own, as the first test did"
     plain = TimeLeft(final_tests=2.0, tests=[1.0])
-    plain.tested(0.5)
+    plain.record_test(0.5)
     assert plain.final_seconds() == 1.0

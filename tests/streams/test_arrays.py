@@ -137,7 +137,7 @@ def test_close_numbers_are_different_tasks(values, kind):
         (([("a", X[:0], Y[:0])],), {}, "task 'a' is empty"),
         (([("a", X, Y), ("a", X, Y)],), {}, "two tasks are named 'a'"),
         (([("a", X, Y), ("b", X[:, :1], Y)],), {}, r"shapes \[\(1,\), \(2,\)\]"),
-        (([("a", X, Y)], Y), {}, "y is given beside a list"),
+        (([("a", X, Y)], Y), {}, "y cannot be combined with a list of"),
         ((X[:2], [0, 1]), {}, "task '0' has one row per class"),
         ((X, Y), {"test_size": 0}, "test_size is 0"),
         ((X, Y), {"test_size": 1.0}, "test_size is 1.0"),

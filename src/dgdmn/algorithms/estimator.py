@@ -63,13 +63,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     """A classifier that learns one task after the other. An algorithm defines its memory.
 
     `partial_fit` learns one task; `fit` forgets everything and learns X as one task. A call that fails or is
-    interrupted leaves the estimator as it was. A hyper-parameter that is None comes from the preset; see
+    interrupted leaves the estimator as it was. A hyperparameter that is None comes from the preset; see
     `dgdmn.config.Config`. They are read when learning begins; a later `set_params` takes effect at the next
     `fit`.
     """
 
     preset: str | Config = field(default=DEFAULT_PRESET, kw_only=False)
-    """`best`, `deep`, `paper`, `quick`, one for a stream as in `paper/hindi`, or your own Config."""
+    """`best`, `deep`, `paper`, `quick`, one for a stream such as `paper/hindi`, or your own Config."""
     n_classes: int | None = None
     random_state: Any = None
     """An int makes results repeatable."""

@@ -73,7 +73,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     code_dim: int | None = None
     own_covariance: float | None = None
     priors: Literal["uniform", "met"] | Mapping[Any, float] | None = None
-    """Class priors of the mixture memory: `uniform`, as `met` in learning, or {label: weight}; others weigh 1."""
+    """Class priors of the mixture memory: `uniform`, `met` (rows of a class), or {label: weight}; others weigh 1."""
     shrinkage: float | None = None
     features: str | Own | None = None
     """Front end of the mixture memory: `auto`, `gabor`, `relu`, `none`, or a function (docs/features.md)."""
@@ -173,7 +173,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             return ltm.log_density(self._to_inputs(X), awake)
 
     def unknown(self, X: ArrayLike, rate: float = 0.01) -> NDArray[np.bool_]:
-        """Whether each row is like nothing learned, shape (n,); `rate` is the share of false alarms.
+        """Whether each row is unlike anything learned, shape (n,); `rate` is the share of false alarms.
 
         Rows tested against the memory without them say what is usual (docs/decisions/unknown.md).
         Only the mixture memory can; the deep one has `recognize`.

@@ -36,7 +36,7 @@ SAVE_TIMEOUT = 60.0
 MAX_FEATURES = 10**9
 """Most values of one input."""
 MAX_TRIED = 10**8
-"""Larger activations are not tried out: whoever predicts with them has to bring inputs of that size."""
+"""Larger activations are not checked on load."""
 MAX_SEED = 2**64 - 1
 
 
@@ -47,7 +47,7 @@ def save(model: ContinualClassifier, path: Path, notes: Mapping[str, Any] | None
     """
     if not algorithm_info(algorithm_name(type(model))).saved:
         name = type(model).__name__
-        raise UsageError(f"{name} cannot be saved; it is a reference for comparisons")
+        raise UsageError(f"{name} cannot be saved; it is only for `dgdmn compare`")
     about, state = describe(model)
     path = _real(path)
     check_place(path)
@@ -206,7 +206,7 @@ def _check_sizes(state: Any, outputs: int) -> None:
 
 
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Refuse hyper-parameters that the next `fit` would refuse."""
+    """Refuse hyperparameters that the next `fit` would refuse."""
     known = parameters.keys() & vars(Config()).keys()
     plain = {key: parameters[key] for key in known if not callable(parameters[key])}
     override(Config(), {key: v for key, v in plain.items() if not isinstance(v, Mapping)})

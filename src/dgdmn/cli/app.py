@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> None:
 def run_command(program: str, command: Callable[[list[str]], int], words: list[str]) -> NoReturn:
     """Call a command with its words, print errors as one line, and exit.
 
-    TERM and HUP end it as Ctrl-C does; signals that are ignored, as by nohup, stay ignored.
+    TERM and HUP end it as Ctrl-C does; ignored signals, such as with nohup, stay ignored.
     """
     fail, arrived = partial(_fail, program, "--debug" in words), list[int]()
 
@@ -53,7 +53,7 @@ def run_command(program: str, command: Callable[[list[str]], int], words: list[s
         else:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             code = fail(f"{reason} (probably a bug; --debug shows the traceback)")
-    # CPython remembers an interrupt of code run by exec, as imports are, and would exit by the signal
+    # CPython remembers an interrupt of code run by exec, such as an import, and would exit by the signal
     # although it was caught above. Running any other code by exec clears that.
     exec("")
     sys.exit(code)
@@ -74,9 +74,6 @@ def _dispatch(words: list[str]) -> int:
     if name == "--version":
         show(f"dgdmn {__version__}")
         return 0
-    if name == "reproduce":
-        advice = "`python -m reproduction`, run from the source tree"
-        raise UsageError(f"`dgdmn reproduce` is now {advice}")
     if name not in VERBS:
         raise UsageError(f"no verb {name!r}{suggestion(name, VERBS)}; there are {', '.join(VERBS)}")
     if (here := str(Path.cwd())) not in sys.path:

@@ -113,7 +113,7 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
     parts = {
         "means": means,
         "scatters": scatters,
-        "usual scores": sum(one.nbytes for one in components) - means - scatters,
+        "score histograms": sum(one.nbytes for one in components) - means - scatters,
         "pooled scatter": pooled,
         "tied code covariance": tied,
         "decoder, variances, counts": spec.pool_bytes - pooled - tied,
@@ -135,7 +135,7 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
             "temperature": frozen.temperature,
         },
         "components": described,
-        "close to their rows": small,
+        f"components with fewer than {FEW_ROWS} rows": small,
     }
 
 

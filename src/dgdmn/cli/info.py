@@ -79,7 +79,7 @@ def plan(args: Namespace) -> None:
     name, config, stages = _plan_memory(args) if is_memory else _plan_stream(args)
     samples, size = (max(getattr(stage, key) for stage in stages) for key in ("samples", "bytes"))
     rows = [(f"{s.kind} {join_names(s.tasks)}", s.samples, s.steps, s.bytes) for s in stages]
-    rows.append(("most, and all steps", samples, sum(stage.steps for stage in stages), size))
+    rows.append(("maximum (steps: total)", samples, sum(stage.steps for stage in stages), size))
     texts = ((what, f"{n:,}", f"{steps:,}", format_bytes(kept)) for what, n, steps, kept in rows)
     generative, title = algorithm_info(name).generative, f"{args.subject}, {name}"
     mixture, budget = generative and config.generator == "mixture", config.memory_budget

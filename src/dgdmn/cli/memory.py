@@ -32,7 +32,7 @@ from dgdmn.storage import holds_memory
 from dgdmn.streams.readers import Arrays, rows_by_value
 
 ARGUMENTS = ("value_range", "image_shape", "text")
-"""Arguments of an estimator that are no hyper-parameters."""
+"""Arguments of an estimator that are not hyperparameters."""
 UNUSED_ARGUMENT = {True: "value_range", False: "image_shape"}
 """The argument that has no effect with, and without, the mixture memory."""
 
@@ -125,7 +125,8 @@ def _parse_label(args: Namespace, text: str, known: Sequence[Any]) -> Any:
         with suppress(ValueError):
             if math.isfinite(value := number(text)):
                 return value
-    raise UsageError(f"the labels of {args.memory} are numbers; {text!r} is none")
+    problem = f"{text!r} is not a number, but the labels of {args.memory} are"
+    raise UsageError(f"{problem}; give a number")
 
 
 def merge(args: Namespace) -> None:

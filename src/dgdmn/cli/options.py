@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
-from dgdmn.config import DEFAULT_PRESET, PRESETS, Config, field_docs, resolve
-from dgdmn.config.entries import DEFAULT_ALGORITHM, FIELDS, applicable_fields, flag
-from dgdmn.config.registry import STREAM_OPTIONS, STREAMS
+from dgdmn.config import DEFAULT_PRESET, PRESETS, Config, field_docs, resolve, to_dict
+from dgdmn.config.entries import DEFAULT_ALGORITHM, FIELDS, applicable_fields, flag, split_algorithm
+from dgdmn.config.registry import STREAM_OPTIONS, STREAMS, algorithm_info
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.core.text import format_option
 
@@ -62,7 +62,7 @@ def parse(program: str, verb: Verb, words: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(program, description=about, **off)
     parser._negative_number_matcher = _NEGATIVE  # argparse takes -1e3 for an option
     usage, group = [parser.prog], parser.add_argument_group("options")
-    group.add_argument("-h", "--help", action="help", help="show the options that matter most")
+    group.add_argument("-h", "--help", action="help", help="show the common options")
     group.add_argument("--help-all", action="help", help="show every option")
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
     for rare, option, kind, default, about in _ARGUMENT.findall(verb.arguments):
@@ -128,17 +128,22 @@ def _add_fields(parser: _Parser, verb: Verb, words: Sequence[str], show_all: boo
     of_memory = verb.module == "memory"
     stream = None if of_memory else next(iter(STREAMS))
     stream = next((word for word in words if word in STREAMS), stream)
-    defaults = resolve(_guess(words, "--preset") or DEFAULT_PRESET, stream)
-    visible = set(FIELDS)
+    preset, visible, common = _guess(words, "--preset"), set(FIELDS), list(verb.fields)
     if of_memory and {"-h", "--help", "--help-all"} & {*words}:
-        algorithm = _guess(words, "--algorithm") or DEFAULT_ALGORITHM
+        algorithm, preset = split_algorithm(_guess(words, "--algorithm"), preset)
+        info, options = algorithm_info(algorithm), to_dict(resolve(preset))
+        common = [name for name in common if not info.unused(name, options)]
         if show_all or algorithm != DEFAULT_ALGORITHM:
             visible = applicable_fields(algorithm)
-    docs, kinds, title = field_docs(), get_type_hints(Config), ""
-    groups = {"": parser.add_argument_group("hyper-parameters that matter most [default]")}
+        if info.closed_form:
+            parser._option_string_actions["--value-range"].help = argparse.SUPPRESS
+    defaults = resolve(preset or DEFAULT_PRESET, stream)
+    docs, kinds, titles, title = field_docs(), get_type_hints(Config), dict[str, str](), ""
     for name in FIELDS:
-        title = _DATA["groups"].get(name, title)
-        key = "" if name in verb.fields else title
+        titles[name] = title = _DATA["groups"].get(name, title)
+    groups = {"": parser.add_argument_group("common hyperparameters [default]")}
+    for name in dict.fromkeys([*common, *FIELDS]):
+        key = "" if name in common else titles[name]
         if key not in groups:
             groups[key] = parser.add_argument_group(key)
         doc = f"{docs[name]} [{format_option(getattr(defaults, name))}]".replace("%", "%%")

@@ -1,4 +1,4 @@
-"""Every hyper-parameter, the presets, and what exists by name. No torch in here."""
+"""Every hyperparameter, the presets, and what exists by name. No torch in here."""
 
 from dgdmn.config.config import Config
 from dgdmn.config.presets import DEFAULT_PRESET, PAPER, PRESETS

@@ -1,4 +1,4 @@
-"""Config: every hyper-parameter, what it means, its range and where its value comes from."""
+"""Config: every hyperparameter, what it means, its range and where its value comes from."""
 
 import dataclasses
 import sys
@@ -142,7 +142,7 @@ class Config:
     """Mixture: g, weight of a component's own covariance; -1: by the number of rows, unless held-out rows prefer
     another (ours)."""
     priors: Literal["uniform", "met"] = "uniform"
-    """Mixture: class priors, `uniform` or as `met`: a class weighs its number of rows (ours)."""
+    """Mixture: class priors, `uniform` or `met`: proportional to the rows of a class (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"
     """Front end of the mixture and of closed-form methods: `auto` has filters for images, random units for tables
     (ours)."""
@@ -202,8 +202,7 @@ def _check_kind(name: str, value: Any, kind: Any) -> None:
     else:
         right = isinstance(value, tuple) and len(value) <= MAX_LAYERS
         right = right and all(_is_whole(units) and 1 <= units <= MAX_UNITS for units in value)
-        allowed = f"a tuple of layer sizes, each at least 1 and at most {MAX_UNITS:,}, "
-        allowed += f"and of at most {MAX_LAYERS:,} layers"
+        allowed = f"a tuple of up to {MAX_LAYERS:,} layer sizes from 1 to {MAX_UNITS:,}"
     if not right:
         raise UsageError(f"{name} is {shorten(repr(value))}; it must be {allowed}")
 

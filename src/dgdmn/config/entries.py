@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
+from importlib.util import find_spec
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -36,11 +37,22 @@ def split_algorithm(word: str | None, preset: str | None) -> tuple[str, str]:
     (('nn', 'paper'), ('dgdmn', 'best'))
     """
     name, *rest = (word or DEFAULT_ALGORITHM).split(":")
-    if rest and ("." in name or rest[0][:1].isupper()):  # package.module:Class
+    if rest and ("." in name or rest[0][:1].isupper() or _is_module(name)):  # package.module:Class
         name = f"{name}:{rest.pop(0)}"
-        load_target(name)
+        if not hasattr(load_target(name), "_new_memory"):
+            advice = "give a subclass of ContinualClassifier"
+            raise UsageError(f"{name} is not a dgdmn estimator; {advice}")
     algorithm_info(name)
     return name, ":".join(rest) if rest else preset or DEFAULT_PRESET
+
+
+def _is_module(name: str) -> bool:
+    """Whether a word that names no algorithm names a module."""
+    try:
+        algorithm_info(name)
+    except UsageError:
+        return name.isidentifier() and (name in sys.modules or find_spec(name) is not None)
+    return False
 
 
 class Entry(NamedTuple):
@@ -100,7 +112,7 @@ def _class_arguments(name: str) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         names = vars(sys.modules[place.__module__]) if place.__module__ in sys.modules else {}
         for key, hint in inspect.get_annotations(place).items():
             one = SimpleNamespace(__annotations__={key: hint})
-            # A name for type checkers only, or a ClassVar, is no plain value.
+            # A name for type checkers only, or a ClassVar, is not a plain value.
             with suppress(NameError, TypeError):
                 hints |= get_type_hints(one, names)
     found = {}
@@ -147,7 +159,7 @@ def _origin(kind: Any) -> Any:
 
 def applicable_fields(name: str) -> set[str]:
     """The fields that have an effect on an algorithm; this imports torch."""
-    # A field that is no parameter of any algorithm belongs to all of them. An algorithm that keeps rows may
+    # A field that is not a parameter of any algorithm belongs to all of them. An algorithm that keeps rows may
     # keep as many bytes as a dual memory needs, so the fields of that memory have an effect on it.
     infos = [*ALGORITHMS.values(), algorithm_info(name)]
     own = {info.name: {*inspect.signature(load_target(info.target)).parameters} for info in infos}

@@ -69,7 +69,7 @@ class AlgorithmInfo:
         Algorithms that keep rows use every option that changes DGDMN's bytes: they may keep as many.
         """
         if self.category == "custom":
-            return False  # nobody says what it uses
+            return False  # its options are unknown
         mixture = options is not None and options.get("generator") == "mixture"
         if self.closed_form:
             return option not in (*CLOSED_FORM_OPTIONS, "n_classes", *STREAM_OPTIONS)
@@ -143,7 +143,7 @@ def stream_info(name: str) -> StreamInfo:
 
 def generator_info(name: str) -> GeneratorInfo:
     """The entry of a generator, built in or of an entry point."""
-    # `mixture` is no generator of the deep memory, but the option has both.
+    # `mixture` is not a generator of the deep memory, but the option allows both.
     return _find("generator", name, GENERATORS, GeneratorInfo, "mixture")
 
 

@@ -17,7 +17,7 @@ from dgdmn.core.errors import UsageError, suggestion
 
 
 def resolve(name: str, stream: str | None = None) -> Config:
-    """The preset of that name for a stream, as "deep/hindi" or in two parts; without a stream, for own arrays.
+    """The preset of that name for a stream, such as "deep/hindi" or in two parts; without a stream, for own arrays.
 
     A built-in stream without an entry in presets.toml has the options for own arrays.
 
@@ -41,7 +41,7 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
     """The config with some fields changed; None leaves a field as it is."""
     known = {field.name for field in fields(Config)}
     for name in changes.keys() - known:
-        raise UsageError(f"no hyper-parameter {name!r}{suggestion(name, known)}")
+        raise UsageError(f"no hyperparameter {name!r}{suggestion(name, known)}")
     return replace(config, **{name: value for name, value in changes.items() if value is not None})
 
 
@@ -89,4 +89,7 @@ def field_docs() -> dict[str, str]:
 def default_threads() -> int:
     """OMP_NUM_THREADS if it is set, else 1: small networks gain little from a second thread."""
     value = os.environ.get("OMP_NUM_THREADS", "")
-    return int(value) if value.isascii() and value.isdigit() and int(value) > 0 else 1
+    number = int(value[:9]) if value.isascii() and value.isdigit() else 0
+    if number > 1024:
+        raise UsageError(f"OMP_NUM_THREADS is {number}; set it to a whole number from 1 to 1,024")
+    return number or 1

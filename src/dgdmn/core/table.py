@@ -267,7 +267,7 @@ class Columns:
 
     @classmethod
     def restore(cls, state: Any, learned: Any, width: int) -> Self:
-        """The columns that both states described; they must make so many columns of numbers."""
+        """The columns that both states described; they must make this many columns of numbers."""
         if not isinstance(state, dict) or not 1 <= len(state) <= MAX_COLUMNS:
             raise ValueError("columns must map names to kinds")
         for name, kind in state.items():

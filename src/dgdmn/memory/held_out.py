@@ -178,7 +178,7 @@ def _score(
 
 
 def _thin(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """At most so many of the rows, evenly spread."""
+    """At most `most` rows, evenly spaced."""
     return rows[:: -(-len(rows) // most)]
 
 

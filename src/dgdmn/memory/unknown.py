@@ -20,22 +20,20 @@ Counts = NDArray[np.uint32]
 
 BINS = 96
 """Bins of a sketch."""
-UNIT, LOWEST, HIGHEST = 10.0, -9.0, 7.0
-"""Bins have equal width in asinh(score / UNIT), between these two values: scores from −40,500 to 5,500."""
-EDGES = np.linspace(LOWEST, HIGHEST, BINS + 1)
+SCORE_SCALE, MIN_BIN, MAX_BIN = 10.0, -9.0, 7.0
+"""Bins have equal width in asinh(score / SCORE_SCALE), between these two values: scores from −40,500 to 5,500."""
+EDGES = np.linspace(MIN_BIN, MAX_BIN, BINS + 1)
 SKETCH_BYTES = 4 * BINS
 MIN_TESTED = 50
 """Fewer tested rows say nothing about one row in a hundred: known rows would be marked."""
 RECENCY = 4.0
 """The component met i-th of k has weight (i / k) to this power."""
-
-
 FAR = 30.0
 """A row is far if a feature is more deviations than this from its mean; with n < 900 rows, more than √n, which no
 learned row is."""
-TOO_HIGH = 2.0
-"""The score of a row that may be far is strange if asinh(score / UNIT) exceeds that of every tested row by so much:
-about seven times the highest. Far from all rows a component wider than the background always wins."""
+MAX_EXCESS = 2.0
+"""A row that may be far is unknown if asinh(score / SCORE_SCALE) exceeds that of every tested row by more than this:
+about seven times the highest score. Far from all data, a wide component always scores higher than the background."""
 
 
 def relative_scores(
@@ -63,7 +61,7 @@ def relative_scores(
 
 def sketch(scores: Doubles) -> Counts:
     """Count the scores in each bin; scores beyond the ends count in the outer bins."""
-    places = np.clip(np.arcsinh(scores / UNIT), LOWEST, HIGHEST)
+    places = np.clip(np.arcsinh(scores / SCORE_SCALE), MIN_BIN, MAX_BIN)
     return np.histogram(places, EDGES)[0].astype(np.uint32)
 
 
@@ -102,8 +100,8 @@ def score_quantile(
     if not counts.any():
         return np.ones(len(scores))
     below = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
-    places = np.arcsinh(scores / UNIT)
+    places = np.arcsinh(scores / SCORE_SCALE)
     highest = EDGES[np.flatnonzero(counts)[-1] + 1]
-    strange = far | (may_be_far & (places > highest + TOO_HIGH))
+    strange = far | (may_be_far & (places > highest + MAX_EXCESS))
     quantile: Doubles = np.where(strange, 0.0, np.interp(places, EDGES, below))
     return quantile

@@ -50,7 +50,7 @@ class Reconstructs(Generator, Protocol):
 
 @runtime_checkable
 class LatentGenerator(Reconstructs, Protocol):
-    """A generator with a latent space, as `VAE`. A code buffer and a latent prior need this."""
+    """A generator with a latent space, such as `VAE`. A code buffer and a latent prior need this."""
 
     latent_dim: int
 

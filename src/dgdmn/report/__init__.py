@@ -40,7 +40,7 @@ def write_report(directories: Iterable[Path], out: Path, figures: Path | None = 
     from dgdmn.report.page import render  # matplotlib and jinja2 load only when a page is made
 
     if out.is_dir():
-        raise UsageError(f"{out} is a directory; name the file to write, as {out / 'report.html'}")
+        raise UsageError(f"{out} is a directory; name a file, such as {out / 'report.html'}")
     runs, problems = load_runs(directories)
     if not runs:
         reason = f" ({problems[0].name}: {problems[0].reason})" if problems else ""

@@ -43,7 +43,7 @@ class Dreams:
     """Samples of the long-term memory after a sleep."""
 
     step: int  # tasks learned by then
-    x: Array  # uint8 images, (n, h, w) or (n, h, w, 3); empty if the samples are no images
+    x: Array  # uint8 images, (n, h, w) or (n, h, w, 3); empty if the samples are not images
     labels: tuple[str, ...]  # the label dreamed, of each image
     purity: float  # share of dreams whose label is that of the nearest test rows
 
@@ -210,7 +210,7 @@ def _images(x: Array) -> Array:
 
 
 def _pair(x: Array, y: Array) -> tuple[Array, Array] | None:
-    """A few images of two arrays, evenly spaced; None if they are no images."""
+    """A few images of two arrays, evenly spaced; None if they are not images."""
     x, y = _images(x), _images(y)
     if x.shape != y.shape:
         raise ValueError("samples and reconstructions differ in shape")

@@ -64,7 +64,7 @@ class Panel:
     x_range: tuple[float, float] | None = None  # None: from the data
     y_range: tuple[float, float] | None = (0.0, 1.0)  # None: from the data
     ends: bool = False  # names at the ends of the lines instead of a legend; equal ends share one
-    marks: Sequence[float] = ()  # dotted vertical lines, as for sleeps
+    marks: Sequence[float] = ()  # dotted vertical lines, such as for sleeps
     level: tuple[float, str] | None = None  # a horizontal line to compare with, and its name
     log: bool = False
 

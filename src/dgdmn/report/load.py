@@ -27,7 +27,7 @@ LIMITS = {
 }
 """Largest number of bytes read from each file; a larger file makes its directory a problem."""
 PHASES = ("learning", "sleep", "testing", "other")  # sleep: training of the long-term memory
-MAX_STEPS = 10_000  # largest step believed; a damaged event may state any number
+MAX_STEPS = 10_000  # largest plausible step; a damaged event may state any number
 
 _PHASE_AFTER = {"task_began": "learning", "sleep_started": "sleep", "sleep_ended": "learning"}
 _PHASE_AFTER |= {"task_learned": "testing", "evaluated": "testing"}
@@ -126,7 +126,7 @@ class Run:
         # ACC is about the tasks seen so far if the run has not ended.
         seen = list(range(len(self.tasks))) if self.complete else sorted(first)
         wall = _number(summary.get("train_seconds"), math.nan)
-        # Old runs with a short-term memory did not count its bytes.
+        # Without steps_trained, memory_bytes leaves out the short-term memory (a run in results/).
         counted = not self.info.short_term or "steps_trained" in summary
         return {
             "acc": metrics.acc(a[:, seen]) if len(a) else math.nan,

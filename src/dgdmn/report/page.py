@@ -29,7 +29,7 @@ TERMS = {
     "classes that tasks share, else of tasks.",
     "ceiling": "The accuracy of training on all tasks together; if that was not run, 1.",
     "macro": "The mean of the accuracies of all classes, each counted once however many rows it has.",
-    "unknown": "Share of rows that the memory marks as like nothing it has learned.",
+    "unknown": "Share of rows that the memory marks as unlike anything it has learned.",
     "ece": "Expected calibration error: how far the stated probability is from the share of right answers. 0 is best.",
 }
 _TERM = re.compile(rf"\b({'|'.join(TERMS)})\b", re.IGNORECASE)

@@ -49,7 +49,7 @@ class Progress:
 
 @contextmanager
 def _fit_errors() -> Iterator[None]:
-    """Say in one line that a checkpoint is not of this run; checksums do not tell."""
+    """Raise a one-line error if a checkpoint does not belong to this run."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
@@ -102,7 +102,7 @@ class Checkpoints:
         self._pending, self._epoch = list(progress.trainings), progress.epoch
 
     def step_done(self, steps: int) -> None:
-        """Note that so many tasks are learned, tested and recorded."""
+        """Note how many tasks are learned, tested and recorded."""
         self._steps, self._finished = steps, []
         self._save_if_due([], 0)
 

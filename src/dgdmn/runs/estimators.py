@@ -59,7 +59,8 @@ def _spec_of(method: Method, stream: TaskStream, data: DataFile) -> tuple[RunSpe
         entry = parse_entry(method, None)
         return make_spec(stream.name, entry, stream.seed, data=known, **protocol), {}
     if not isinstance(method, ContinualClassifier):
-        raise UsageError(f"{method!r} is no estimator of dgdmn; give one, or a word as 'er:deep'")
+        advice = "give one, or a word such as 'er:deep'"
+        raise UsageError(f"{method!r} is not a dgdmn estimator; {advice}")
     if (seed := method.random_state) is None:
         seed = stream.seed
     preset = method.preset.partition("/")[0] if isinstance(method.preset, str) else DEFAULT_PRESET
@@ -74,7 +75,7 @@ def _spec_of(method: Method, stream: TaskStream, data: DataFile) -> tuple[RunSpe
 
 
 def _own_arguments(method: ContinualClassifier) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments that are no fields of Config and differ from their defaults: plain ones, and others.
+    """Arguments that are not fields of Config and differ from their defaults: plain ones, and others.
 
     A run records the name of a function or class; of any other value, its type.
     """

@@ -52,7 +52,7 @@ def run_all(
             raise KeyboardInterrupt
         asked.set()
 
-    # A signal that is ignored, as with nohup, or handled by the program stays so.
+    # A signal that is ignored, such as with nohup, or handled by the program stays so.
     with handle_signals(("SIGTERM", "SIGHUP"), ask_to_stop, only=(signal.SIG_DFL,)):
         try:
             while waiting or running:

@@ -45,9 +45,8 @@ def execute(
     """Execute a run, continue it if it was interrupted, or return its record if it is complete.
 
     The stream is loaded by its name unless it is given. `own` are arguments of the estimator that a spec
-    cannot hold, as functions. A checkpoint is saved at the end of an epoch,
-    about every `every` seconds. If `stop` returns True, the epoch is finished and saved, and
-    `Interrupted` is raised.
+    cannot hold, such as functions. A checkpoint is saved at the end of an epoch, about every `every` seconds.
+    If `stop` returns True, the epoch is finished and saved, and `Interrupted` is raised.
     """
     environment.reset_peak_memory()
     record = find_run(spec, out)
@@ -269,7 +268,7 @@ class _Run:
                 self.writer.row("accuracy_ltm", event.task, event.accuracy_ltm, step=event.step)
                 self.count.rows_ltm += 1
             self.count.rows += 1
-            self.time_left.tested(self.count.evaluate_seconds - self.evaluated)
+            self.time_left.record_test(self.count.evaluate_seconds - self.evaluated)
             self.evaluated = self.count.evaluate_seconds
             seen = self.tasks.tests if self.spec.together else self.tasks.order[: event.step]
             scores = zip(self.tasks.tests, event.accuracy, strict=True)
@@ -293,7 +292,7 @@ class _Run:
         self.phase, self.status_written = phase, time.monotonic()
         share = 1.0 if phase == "done" else self._share()
         running = self.status_written - self.since if phase in ("learning", "sleeping") else 0.0
-        self.time_left.trained(share, self.count.train_seconds + running)
+        self.time_left.record_training(share, self.count.train_seconds + running)
         left = self.time_left.seconds(max(0, len(self.tasks.order) - self.count.rows))
         if phase in ("finishing", "done"):
             left = self.time_left.final_seconds() if phase == "finishing" else 0.0
@@ -325,7 +324,7 @@ class _Run:
             self.count.train_cpu_seconds += cpu
         else:
             self.count.evaluate_seconds += seconds
-            # Artifacts are for the report; they are no cost of a method.
+            # Artifacts are for the report; they are not a cost of the method.
             self.count.evaluate_cpu_seconds += cpu if what == "test" else 0.0
         self.since, self.since_cpu = now, now_cpu
 

@@ -34,7 +34,7 @@ class RunSpec:
     device: str = "cpu"
     threads: int = 1
     arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Arguments of the estimator's constructor that are no fields of Config and differ from its defaults."""
+    """Arguments of the estimator's constructor that are not fields of Config and differ from its defaults."""
     data: DataFile | None = None
     """Your own data; None for a stream that is loaded by its name."""
 
@@ -69,7 +69,7 @@ class RunSpec:
     def from_record(cls, record: RunRecord) -> Self:
         config = record.config
         try:
-            config = {"arguments": {}, "data": None, **config}  # older runs have none
+            config = {"data": None, **config}  # only own data has it
             values = {field.name: config[field.name] for field in fields(cls)}
             lists = {"options": Config(**config["options"]), "revise": tuple(config["revise"])}
             data = None if values["data"] is None else DataFile.from_json(values["data"])

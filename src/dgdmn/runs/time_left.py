@@ -6,26 +6,26 @@ from collections.abc import Sequence
 class TimeLeft:
     """Predicts when a run ends from what it has done: training at its speed so far, tests as long as before.
 
-    The first measure of training contains what happens once, as the start of a library. It counts only after
+    The first measure of training contains what happens once, such as the start of a library. It counts only after
     a test, until there is a second one.
     """
 
     def __init__(
         self, final_tests: float, tests: Sequence[float] = (), *, cached: bool = False
     ) -> None:
-        """`final_tests`: how many tests the end takes as long as; `tests`: earlier ones, in seconds.
+        """`final_tests`: duration of the final phase, in units of one test; `tests`: earlier ones, in seconds.
 
         `cached`: the first test makes features that later ones use again. The end makes its own.
         """
         self._final, self._tests, self._cached = final_tests, list(tests), cached
         self._trained: list[tuple[float, float]] = []  # the first measure and the latest one
 
-    def trained(self, share: float, seconds: float) -> None:
+    def record_training(self, share: float, seconds: float) -> None:
         """Note how many seconds the training took until this share of its work was done."""
         if share > (self._trained[-1][0] if self._trained else 0.0):
             self._trained = [*self._trained[:1], (share, seconds)]
 
-    def tested(self, seconds: float) -> None:
+    def record_test(self, seconds: float) -> None:
         """Note how long one test of all tasks took."""
         self._tests.append(seconds)
 

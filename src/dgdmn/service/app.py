@@ -128,7 +128,7 @@ class Server(socketserver.ThreadingTCPServer):
         self.site.close()
 
     def handle_error(self, *_: object) -> None:
-        """Print one line; a browser that closed its connection is no error."""
+        """Print one line; a closed connection is not an error."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             sys.stderr.write(f"dgdmn: a request failed: {type(error).__name__}: {error}\n")

@@ -40,7 +40,7 @@ def row_count(state: State, name: str, low: int = 0) -> float:
 
 
 def class_indices(values: Any, n_classes: int) -> Any:
-    """These class indices, an array or a list; each must be one of so many classes."""
+    """These class indices, an array or a list; each must be below `n_classes`."""
     if isinstance(values, list):
         right = all(type(value) is int and 0 <= value < n_classes for value in values)
     else:

@@ -110,7 +110,7 @@ def _read_arrays(directory: Path, manifest: dict[str, Any]) -> tuple[dict[str, A
 
 
 def holds_memory(directory: Path) -> bool:
-    """Whether a memory is saved there; a linked manifest is none."""
+    """Whether a memory is saved there; a linked manifest does not count."""
     path = directory / MANIFEST
     return path.is_file() and not path.is_symlink()
 
@@ -147,7 +147,7 @@ def _ours(name: str) -> bool:
 
 
 def _refuse_link(directory: Path) -> None:
-    """The directories that we make ourselves are no links; `load` and `save` resolve one that a user names."""
+    """The directories that we make ourselves are not links; `load` and `save` resolve one that a user names."""
     if directory.is_symlink():
         raise DgdmnError(f"{directory} is a link, not a directory; remove it")
 

@@ -370,4 +370,4 @@ def _check_shapes(what: str, groups: Iterable[Rows]) -> None:
 def _refuse_extra(form: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
-            raise UsageError(f"{name} is given beside {form}, which has its own: leave it out")
+            raise UsageError(f"{name} cannot be combined with {form}; remove {name}")

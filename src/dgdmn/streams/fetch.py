@@ -75,7 +75,7 @@ def dataset_of(name: str) -> str | None:
     try:
         return stream_info(name).dataset
     except UsageError as error:
-        known = [*DATASETS, *STREAMS]
+        known = list(dict.fromkeys([*DATASETS, *STREAMS]))
         wrong = f"{name!r}{suggestion(name, known)}"
         raise UsageError(f"no data for {wrong}; there are {', '.join(known)}") from error
 

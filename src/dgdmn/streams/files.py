@@ -75,7 +75,7 @@ class DataFile:
     def from_json(cls, values: Any) -> Self:
         """The data that config.json of a run describes."""
         if not isinstance(values, dict):
-            raise TypeError("data is no object")
+            raise TypeError("data is not an object")
         lists = {name: tuple(values.get(name, ())) for name in ("ignore", "text")}
         return cls(**values | lists)
 

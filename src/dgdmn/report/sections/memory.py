@@ -31,10 +31,10 @@ CORRUPTIONS = {"noise": "Gaussian noise, standard deviation", "occlusion": "occl
 
 def dream_section(stream: Stream, tiles: int) -> Data:
     """The dreams of each group's lowest seed, and charts of their quality; empty if there are none."""
-    books = [_book(group.first, tiles) for group in stream.groups]
+    views = [_dream_view(group.first, tiles) for group in stream.groups]
     kinds = ("sleeps", "image", "quality", "notes")
-    shown = [book for book in books if any(map(book.get, kinds))]
-    return {"books": shown, "quality": _quality_charts(stream)} if shown else {}
+    shown = [view for view in views if any(map(view.get, kinds))]
+    return {"views": shown, "quality": _quality_charts(stream)} if shown else {}
 
 
 def tiles_per_run(streams: Sequence[Stream]) -> int:
@@ -44,7 +44,7 @@ def tiles_per_run(streams: Sequence[Stream]) -> int:
     return max(100, min(600, MAX_TILES // max(1, dreaming)))
 
 
-def _book(run: Run, tiles: int) -> Data:
+def _dream_view(run: Run, tiles: int) -> Data:
     (dreams, notes), (shown, more) = read_dreams(run), artifacts.read_reconstructions(run)
     labels, blocks = dream_blocks(run, dreams, MAX_SLEEPS, tiles)
     fitting = min(MAX_COLUMNS, tiles // max(1, len(labels))) // max(1, len(blocks))
@@ -58,8 +58,8 @@ def _book(run: Run, tiles: int) -> Data:
         (f"task {step}", *map(format_percent, pair), _rarest(run, counts.get(step, ())))
         for step, pair in dream_quality(run, dreams).items()
     ]
-    book = {"name": run.name, "labels": labels, "sleeps": sleeps, "image": image}
-    return book | {"quality": quality, "notes": notes + more}
+    view = {"name": run.name, "labels": labels, "sleeps": sleeps, "image": image}
+    return view | {"quality": quality, "notes": notes + more}
 
 
 def dream_blocks(

@@ -52,8 +52,8 @@ def _ranking(names: Mapping[Group, str]) -> list[str]:
     if len(known) == 1:
         share, learned = (_percent(known[0].mean(number)) for number in ("acc", "learned"))
         several = len(known[0].first.accuracy) > 1
-        later = f"; right after each task it was {learned}" if several else ""
-        return [f"In the end {share} of the test samples are right{later}."]
+        later = f"; accuracy right after each task was {learned}" if several else ""
+        return [f"Final accuracy is {share}{later}."]
     best = COLUMNS[0].best_groups(known)
     if best:
         rows = any(group.stores_rows for group in known)
