@@ -596,7 +596,11 @@ def test_models_that_do_not_fit_are_not_merged():
     frame = learned([("a", wide, y)])
     frame.feature_names_in_ = np.array([f"x{n}" for n in range(70)], dtype=object)
     cases = [
-        (base, learned([("a", X + 1, y)]), "the scale of the features differs"),
+        (
+            base,
+            learned([("a", X + 1, y)]),
+            "scale of the features differs; create both with the same",
+        ),
         (base, learned([("a", wide, y)]), "inputs of shape"),
         (base, learned([("a", X, y)], features="none"), "front end or its code_seed"),
         (learned([("a", wide, y)]), learned([("a", wide, y)], code_seed=1), "code_seed"),

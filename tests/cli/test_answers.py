@@ -73,6 +73,8 @@ def test_the_best_labels_their_probabilities_and_the_task(trees, call):
         assert list(row)[1:-3] == columns or len(row) - 4 == columns
     (row, *_) = read_csv(call("predict", "trees", "test.npz", "--task", "west")[0])
     assert (row["task"], row["memory"], row["label"]) == ("west", "west", "'=elm")
+    rows = read_csv(call("predict", "trees", "test.npz", "--task", "north")[0])
+    assert {row["task"] for row in rows} == {"north"}, "the task that was asked for"
 
 
 def test_images_are_named_by_their_files(trees, call, monkeypatch):

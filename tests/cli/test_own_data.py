@@ -114,6 +114,24 @@ def test_rows_without_tasks_are_cut_or_one_task_per_class(table, call, bare):
     assert RunRecord.read(classes).config["shape"] == [2]
 
 
+@pytest.mark.parametrize("has_month", [True, False])
+def test_the_next_month_tests_every_month(table, call, refuse, bare, has_month):
+    header, *rows = (line.partition(",") for line in table.read_text().splitlines())
+    lines = ["4," * has_month + rest for _, _, rest in rows[:30]]
+    _write("next.csv", ["month," * has_month + header[2], *lines, "4," * has_month + "1,1,m0,new"])
+    call("run", table, *ARGUMENTS, "--algorithm", "ncm")
+    call("run", table, *ARGUMENTS, "--algorithm", "ncm", "--test", "next.csv")
+    name = "my.csv-ncm-best-label-state-task-month{}-seed0"
+    record = RunRecord.read(Path("runs", name.format("-test-next.csv")))
+    assert RunRecord.read(Path("runs", name.format(""))).complete, "it has a name of its own"
+    assert (record.accuracy == record.accuracy[:, :1]).all()
+    assert 0.9 < record.summary["acc"] < 1, "a label that was never learned counts as wrong"
+    assert "all tasks have the same test rows" in record.config["note"]
+    _write("next.csv", ["month," + header[2], *("".join(row) for row in rows[:31])])
+    line = refuse("run", table, *ARGUMENTS, "--algorithm", "ncm", "--test", "next.csv")
+    assert "tasks '3' are in only one of data and test: give both all tasks, or give test" in line
+
+
 @pytest.mark.parametrize("kind", ["tsv", "gz", "parquet", "npz", "folder"])
 def test_other_kinds_of_data(table, call, bare, kind):
     rows = [line.split(",") for line in table.read_text().splitlines()]

@@ -165,3 +165,15 @@ def test_dreams_of_a_table_have_its_column_names(tmp_path, monkeypatch, call):
     assert header == ["height", "old", "kind"]
     heights = {kind: [float(row[0]) for row in rows if row[2] == kind] for kind in "ab"}
     assert np.mean(heights["a"]) < 3 < 7 < np.mean(heights["b"])
+
+
+def test_columns_of_dates_are_mentioned_once(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    for name, header in (("one.csv", "day,a,b,label"), ("two.csv", "day,until,a,b,label")):
+        days = [",".join(["2024-03-01"] * (header.count(",") - 2)) for _ in range(8)]
+        rows = [f"{day},{n},{-n % 3},{'xy'[n % 2]}" for n, day in enumerate(days)]
+        Path(name).write_text("\n".join([header, *rows]) + "\n")
+    assert "dates in 'day' are left out" in call("learn", "m", "one.csv")[1]
+    for verb in ("learn", "predict", "evaluate"):
+        assert "left out" not in call(verb, "m", "one.csv")[1]
+    assert "dates in 'until' are left out" in call("predict", "m", "two.csv")[1], "it is new"

@@ -178,6 +178,10 @@ def test_wide_tables_are_projected():
         ({"features": "none", "scale": (0, 1)}, "scale is for"),
         ({"features": "relu", "scale": (0, -1)}, "spreads above 0"),
         ({"features": "relu", "scale": 3}, "must be \\(center, spread\\)"),
+        (
+            {"features": "relu", "scale": (np.zeros(99), 1)},
+            "^scale is .{,60}; .* numbers or 5 entries",
+        ),
         ({"features": 3}, "or a function"),
     ],
 )

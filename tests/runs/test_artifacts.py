@@ -357,6 +357,11 @@ def test_every_class_of_every_task_gives_as_many_rows_as_it_can(sizes, each, mos
     assert (whole.task[chosen] == rows.task).all()
 
 
+def test_more_classes_of_tasks_than_rows_give_one_row_each():
+    rows = draw_balanced(numbered_rows([[3, 4]] * 5), 9, 7, np.random.default_rng(0))
+    assert len(rows) == 10
+
+
 def test_the_generator_chooses():
     parts = numbered_rows([[50]])
     chosen = [

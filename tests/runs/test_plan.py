@@ -157,6 +157,22 @@ def test_a_mixture_memory_is_planned_without_epochs(name):
     assert all(0 < stage.bytes <= options.memory_budget for stage in stages)
 
 
+@pytest.mark.parametrize("budget", [8_000_000, 1_450_000, 800_000])
+def test_a_mixture_memory_has_the_planned_bytes(budget):
+    """Budgets for all in float64, for all in float32, and for less."""
+    options = replace(TINY, generator="mixture", memory_budget=budget)
+    tasks = [(str(n), np.full(20, n)) for n in range(8)]
+    stages = plan_stream("dgdmn", options, tasks, (300,))
+    planned = iter([stage.bytes for stage in stages if stage.kind == "learn"])
+    model, rng = algorithm("dgdmn")(options, random_state=0), np.random.default_rng(0)
+    for n, (task, y) in enumerate(tasks):
+        expected = plan_next(model, [20])[0].bytes if n else None
+        model.partial_fit(rng.random((20, 300)), y, task=task)
+        found = pytest.approx(model.memory_bytes(), rel=0.02 if budget == 800_000 else 1e-9)
+        assert next(planned) == found
+        assert expected in (None, found)
+
+
 def test_an_algorithm_of_another_package_has_no_plan():
     assert planned_steps("package.module:Thinker", TINY, labels(), (5,)) is None
 

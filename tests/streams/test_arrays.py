@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dgdmn.core.errors import UsageError
-from dgdmn.streams import Rows, Task, from_arrays
+from dgdmn.streams import Rows, Task, from_arrays, from_frame
 
 X = np.arange(40, dtype=np.float64).reshape(20, 2)
 Y = np.repeat([1, 0], 10)
@@ -55,6 +55,60 @@ def test_given_test_rows_are_used():
     assert [len(t.test) for t in tasked] == [1, 1]
     named = from_arrays([("one", X, Y)], test=[("one", X[:4], Y[:4])])
     assert (len(named[0].train), len(named[0].test)) == (20, 4)
+
+
+@pytest.mark.parametrize("test", [(X, Y), (X, Y, np.full(20, "c")), [("c", X, Y)]])
+@pytest.mark.parametrize("named", [False, True])
+def test_rows_of_no_task_of_the_data_test_every_task(test, named):
+    parts = [("b", X[:10], Y[:10]), ("a", X[10:], Y[10:])]
+    stream = from_arrays(parts, test=test) if named else from_arrays(X, Y, task=TASK, test=test)
+    assert stream.common_test
+    assert stream.note == "all tasks have the same test rows"
+    assert stream[0].test is stream[1].test
+    assert rows_of(Task("", Rows(X[:0], Y[:0]), None, stream[0].test)) == X[:, 0].tolist()
+    assert stream.labels == (((1,), (0,)) if named else ((0, 1), (0, 1)))
+
+
+def test_labels_are_not_taken_for_tasks():
+    stream = from_arrays(X, Y, task=Y, test=(X[:15], Y[:15]))
+    assert stream.common_test, "tasks and labels have the same names"
+    by_class = from_arrays(X, Y, test=(X, Y, TASK))
+    assert (by_class.task_names, len(by_class[0].test)) == (("0", "1"), 20)
+    validated = from_arrays(X, Y, task=TASK, test=(X, Y), validation=0.2)
+    assert not validated.common_test, "validation rows belong to their task"
+
+
+def test_rows_later_than_all_tasks_test_every_task(tmp_path):
+    def write(name, hours):
+        lines = [f"{hour},{hour % 7},{'ab'[hour % 2]}" for hour in hours]
+        (tmp_path / name).write_text("\n".join(["hour,x,label", *lines]) + "\n")
+        return tmp_path / name
+
+    data, options = write("data.csv", range(20)), {"order_by": "hour", "tasks": 2}
+    later = from_arrays(data, test=write("later.csv", range(20, 26)), **options)
+    assert (later.common_test, len(later[1].test)) == (True, 6)
+    with pytest.raises(UsageError, match="tasks 'part 1' are in only one of data and test"):
+        from_arrays(data, test=write("mixed.csv", range(19, 26)), **options)
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "frame"])
+def test_a_test_part_may_lack_the_task_column(tmp_path, kind):
+    if kind == "frame":
+        pandas = pytest.importorskip("pandas")
+        data = pandas.DataFrame({"x": X[:, 0], "y": Y, "month": TASK})
+        stream = from_frame(data, "y", task="month", test=data.drop(columns="month"))
+    else:
+        paths = [tmp_path / f"{name}.{kind}" for name in ("data", "test")]
+        for path, extra in zip(paths, ({"month": TASK}, {}), strict=True):
+            columns = {"x": X[:, 0], "y": Y, **extra}
+            if kind == "npz":
+                np.savez(path, **{**columns, "x": X})
+            else:
+                rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+                lines = [",".join(map(str, row)) for row in [(*columns,), *rows]]
+                path.write_text("\n".join(lines) + "\n")
+        stream = from_arrays(paths[0], label="y", task="month", test=paths[1])
+    assert (stream.task_names, stream.common_test) == (("b", "a"), True)
 
 
 @given(
@@ -145,7 +199,21 @@ def test_close_numbers_are_different_tasks(values, kind):
         ((X, Y), {"task": "column"}, "task='column' names a column"),
         ((X, Y), {"label": "column"}, "label='column' names a column"),
         ((X, Y), {"test": (X,)}, "test has 1 parts"),
-        ((X, Y), {"test": (X[:10], Y[:10])}, "tasks '0' are in only one of data and test"),
+        (
+            (X, Y),
+            {"test": (X[:10], Y[:10])},
+            "classes '0' are in only one of .* give the data tasks",
+        ),
+        (
+            (X, Y),
+            {"task": TASK, "test": (X, Y, np.tile(["b", "c"], 10))},
+            "tasks 'a', 'c' are in only one of data and test: give both all tasks, or give test none",
+        ),
+        (
+            (X, Y),
+            {"task": TASK, "test": (X, Y + 2)},
+            "test has no label of the data: it has 3, 2, not",
+        ),
         ((X, Y), {"test": (X[:, :1], Y)}, "data and test have samples of shapes"),
         (([Task("a", Rows(X, Y), Rows(X, Y), Rows(X, Y))],), {}, "a task has validation rows"),
     ],

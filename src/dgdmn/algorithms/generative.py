@@ -441,5 +441,8 @@ def _check_mergeable(a: GenerativeClassifier, b: GenerativeClassifier) -> None:
     one, other = ours.inputs.state()["features"], theirs.inputs.state()["features"]
     for name in ("kind", "seed", "center", "spread", "fingerprint"):
         if not np.array_equal(one.get(name, 0), other.get(name, 0)):
-            what = "scale" if name in ("center", "spread") else "front end or its code_seed"
-            raise UsageError(f"cannot merge: the {what} of the features differs")
+            what, advice = "front end or its code_seed", "create both with the same one"
+            if name in ("center", "spread"):
+                same = "the same scale=(center, spread) in Python"
+                what, advice = "scale", f"create both with {same}, or with --features none"
+            raise UsageError(f"cannot merge: the {what} of the features differs; {advice}")

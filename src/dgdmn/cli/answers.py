@@ -28,7 +28,7 @@ class Answers(NamedTuple):
     p: NDArray[np.float64]
     """Probabilities of the sorted classes, shape (n, k)."""
     tasks: list[str]
-    """The task that answered; empty where the memory does not keep tasks apart."""
+    """The task that was asked for or answered; empty where the memory does not keep tasks apart."""
     memories: list[str]
     unknown: NDArray[np.bool_] | None
     """Whether a row is unlike everything learned; None if the memory cannot say."""
@@ -79,7 +79,7 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
     info, rows, n = model.info(), model.prepare(X), len(X)
     p = model.predict_proba(rows, task)
     memory = task if task in info.awake else "long-term memory"
-    tasks, memories = [""] * n, [memory if info.generative else "network"] * n
+    tasks, memories = [task or ""] * n, [memory if info.generative else "network"] * n
     unknown, why = None, ""
     if info.short_term and not (task and info.by_task_name):
         recognition = model.recognize(rows)
@@ -87,9 +87,9 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
     if not store.mixtures_of(model):
         if rate:
             raise UsageError("--unknown-rate needs the mixture memory (preset best); leave it out")
-        tasks = [one if one in info.awake else "" for one in memories]
+        tasks = tasks if task else [one if one in info.awake else "" for one in memories]
         return Answers(p, tasks, memories, unknown if rate is None else None, why)
-    tasks, unknown = model.answering_tasks(rows, task).tolist(), None
+    tasks, unknown = tasks if task else model.answering_tasks(rows).tolist(), None
     try:
         rate = UNKNOWN_RATE if rate is None else rate
         unknown = model.unknown(rows, rate) if rate else None

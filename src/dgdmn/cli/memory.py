@@ -50,7 +50,8 @@ def learn(args: Namespace) -> None:
             memory[0].check_rows(found.inputs, np.asarray(found.y))
         memory[1]["label"] = found.label or memory[1]["label"]
         memory[1]["task"] = found.task_column or memory[1]["task"]
-        memory[1]["ignore"] = [*dict.fromkeys([*memory[1]["ignore"], *args.ignore])]
+        ignored = (*memory[1]["ignore"], *args.ignore, *found.dates)  # dates are mentioned once
+        memory[1]["ignore"] = [*dict.fromkeys(ignored)]
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
+from dgdmn.core.table import CATEGORY_COLUMNS
+from dgdmn.core.text import shorten
 from dgdmn.storage import State, to_numpy
 
 Doubles = NDArray[np.float64]
@@ -76,9 +78,9 @@ class Scale:
                 np.array(np.broadcast_to(np.asarray(part, np.float64), n_columns)) for part in scale
             )
         except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"scale is {scale!r}; it must be (center, spread), numbers or one for each column"
-            ) from error
+            found = shorten(" ".join(repr(scale).split()))
+            needs = f"numbers or {n_columns} entries each (a category has {CATEGORY_COLUMNS})"
+            raise UsageError(f"scale is {found}; it must be (center, spread), {needs}") from error
         if not (np.isfinite(center).all() and np.isfinite(spread).all() and (spread > 0).all()):
             raise UsageError("scale must have finite centers and spreads above 0")
         return cls(center, spread)

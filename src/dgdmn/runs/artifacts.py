@@ -50,8 +50,8 @@ def stack_tasks(parts: Mapping[str, Rows]) -> LabeledRows:
 def draw_balanced(
     tests: Mapping[str, Rows], each: int, limit: int, rng: np.random.Generator
 ) -> LabeledRows:
-    """At most `each` rows of each class of each task, and at most `limit` in total."""
-    each = min(each, limit // sum(len(np.unique(rows.y)) for rows in tests.values()))
+    """At most `each` rows of each class of each task, and at most `limit` in total; but one of each at least."""
+    each = min(each, max(1, limit // sum(len(np.unique(rows.y)) for rows in tests.values())))
 
     def draw(rows: Rows) -> Rows:
         classes = [np.flatnonzero(rows.y == y) for y in np.unique(rows.y)]

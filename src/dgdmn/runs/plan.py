@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from dgdmn.core.errors import UsageError
 from dgdmn.features import FrontEnd
 from dgdmn.memory.code import MixtureSpec, triangle_bytes
 from dgdmn.memory.code_buffer import CodeBuffer
+from dgdmn.memory.mixture import gather
 from dgdmn.memory.replay import allocate
+from dgdmn.memory.unknown import SKETCH_BYTES
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.train import Schedule
 from dgdmn.storage import bytes_in
@@ -79,7 +81,10 @@ def plan_next(model: ContinualClassifier, sizes: Sequence[int]) -> list[Stage]:
     planner.kept_rows = info.exemplar_bytes // planner.row_bytes
     planner.capacity = getattr(model.fitted_.memory, "capacity", math.inf)
     if planner.is_mixture:
-        planner.mixture = model.fitted_.snapshot().memory.copy_memories()[0].spec  # type: ignore[attr-defined]
+        memories = model.fitted_.snapshot().memory.copy_memories()  # type: ignore[attr-defined]
+        planner.mixture, components = memories[0].spec, gather(memories)
+        double = [one.nbytes for one in components if one.mean.itemsize == 8]
+        planner.components, planner.bytes = len(double), planner.bytes - sum(double)
     return planner.plan((f"next task {n}", size, 1) for n, size in enumerate(sizes, start=1))
 
 
@@ -114,6 +119,7 @@ class _Planner:
     bytes: int = 0  # of weights or sums
     code_bytes: int = 0  # of the code of one sample
     mixture: MixtureSpec | None = None
+    components: int = 0  # of a mixture in float64; `bytes` has the others
     capacity: float = math.inf  # training rows that may be kept
     kept_rows: int = 0
     age: int = 0  # of the long-term memory
@@ -139,13 +145,16 @@ class _Planner:
             size = self.bytes + self.kept_rows * self.row_bytes
             size += self.config.n_stm * codes * self.code_bytes
             if self.mixture:
-                size = max(min(size, self.config.memory_budget), self.mixture.pool_bytes)
+                size += self.components * self._component_bytes(8)
+                if size > self.config.memory_budget:  # all become float32, and shrink if they must
+                    self.bytes += self.components * self._component_bytes(4)
+                    self.components = 0
+                    size = max(min(self.bytes, self.config.memory_budget), self.mixture.pool_bytes)
             stages.append(Stage(kind, names, samples, steps, size))
 
         for task, rows, classes in tasks:
             samples, steps = self._learn(task, rows)
-            if self.mixture:
-                self.bytes += classes * (8 * self.mixture.d + triangle_bytes(self.mixture.q, 8))
+            self.components += classes
             if task in self.awake:
                 codes = max(codes, self._samples_at_sleep(task))
             add("learn", (task,), samples, steps)
@@ -154,6 +163,10 @@ class _Planner:
         if self.awake:
             add("sleep", *self._sleep())
         return stages
+
+    def _component_bytes(self, itemsize: int) -> int:
+        spec = cast(MixtureSpec, self.mixture)
+        return itemsize * spec.d + triangle_bytes(spec.q, itemsize) + SKETCH_BYTES
 
     def _learn(self, task: str, rows: int) -> tuple[int, int]:
         """The samples and steps of learning a task."""

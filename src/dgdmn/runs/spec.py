@@ -95,6 +95,8 @@ class RunSpec:
         changes = [f"{name}-{_short(value)}" for name, value in changed.items()]
         changes += [_file_name(f"{name}_{value}") for name, value in sorted(self.arguments.items())]
         columns = self.data.options() if self.data else {}
+        if self.data and self.data.test:
+            columns["test"] = Path(self.data.test).name
         changes += [_file_name(f"{name}-{_short(value)}") for name, value in columns.items()]
         if sum(map(len, changes)) > _MAX_CHANGES:
             changes = [f"{len(changes)}-options-{sha256(repr(changes).encode()).hexdigest()[:8]}"]

@@ -12,12 +12,20 @@ from numpy.typing import NDArray
 from dgdmn.core.errors import UsageError
 from dgdmn.core.table import Columns, Table
 from dgdmn.core.text import join_names
-from dgdmn.streams.base import Rows, Task, TaskStream, check_fraction, check_seed, seeded_rng
+from dgdmn.streams.base import (
+    Rows,
+    Task,
+    TaskStream,
+    check_fraction,
+    check_seed,
+    concat_rows,
+    seeded_rng,
+)
 from dgdmn.streams.readers import Arrays, check_arrays, read_arrays, rows_by_value, to_float
 
 Parts = tuple[Rows, Rows]
 Groups = dict[str, Rows]  # the rows of each task
-Bounds = NDArray[Any] | None  # values of the order at which tasks were cut
+Bounds = NDArray[Any] | None  # values of the order at which tasks were cut, and the last one
 
 
 class _Form(NamedTuple):
@@ -78,8 +86,9 @@ def from_arrays(
     column, sorts the rows first. If rows have no task, `tasks=n` cuts them into n tasks of equal size;
     without it every class is a task, in sorted order, or with `shuffle` in an order that the seed
     draws. `ignore` and `text` name columns of a file: those to leave out and those that are sentences.
-    `test` has the same form as the data ((X, y) or (X, y, task) for arrays). Without it, a seeded
-    `test_size` of each class of each task is held out.
+    `test` has the same form as the data ((X, y) or (X, y, task) for arrays). If it has no tasks, or no
+    task of the data, all its rows are the test rows of every task. Without it, a seeded `test_size` of
+    each class of each task is held out.
 
     >>> import numpy as np
     >>> stream = from_arrays(np.zeros((10, 4)), np.repeat(["cat", "dog"], 5))
@@ -101,28 +110,32 @@ def from_arrays(
         form = _Form()
     if _is_list_of(data, _is_named_task):
         _refuse_extra("a list of (name, X, y)", y=y, label=label, **_cutting(form))
-        train = _group_named(data)
+        train, by_class = _group_named(data), False
         held = None if test is None else _group_test(test, form, None, None)
     else:
         arrays = _read(data, y, form, "data", None)
         train, bounds = _group_by_task(arrays, form, _name(data, "data"), None)
         held = None if test is None else _group_test(test, form, arrays, bounds)
-        if shuffle and arrays.task is None and not tasks:
+        by_class = arrays.task is None and not tasks
+        if shuffle and by_class:
             order = seeded_rng(seed, "order of classes").permutation(len(train))
             train = {list(train)[i]: list(train.values())[i] for i in order}
+    common = False
     if held is None:
         split = partial(_split, test_size=test_size, seed=seed)
         parts = {key: split(key, train[key], number) for number, key in enumerate(train)}
     else:
-        parts = _pair(train, held)
+        parts, common = _pair(train, held, by_class)
     labels = [
-        (key, tuple(np.unique(np.concatenate([train.y, test.y])).tolist()))
-        for key, (train, test) in parts.items()
+        (key, tuple(np.unique(np.concatenate([rows.y for rows in pair[: 2 - common]])).tolist()))
+        for key, pair in parts.items()
     ]
     loaded = list(parts.values())
     xs = [rows.x for pair in loaded for rows in pair]
     gaps = any(x.dtype.kind == "f" and np.isnan(x).any() for x in xs)
     options: dict[str, Any] = {"seed": seed, "validation": validation, "has_missing": gaps}
+    if common:  # each task has its own validation rows
+        options |= {"note": "all tasks have the same test rows", "common_test": not validation}
     return TaskStream(name, labels, xs[0].shape[1:], loaded.__getitem__, **options)
 
 
@@ -142,7 +155,8 @@ def from_frame(
     """Return a stream of a data frame: `label`, `task`, `order_by`, `ignore` and `text` name its columns.
 
     Text columns become categories, missing values stay NaN, and columns of dates are left out unless
-    they are the order. `test` is a frame with the same columns; `options` are those of `from_arrays`.
+    they are the order. `test` is a frame with the same columns, except that it may lack `task`; `options`
+    are those of `from_arrays`.
     """
     form = _Form(label, task, order_by, tasks, ignore, text)
     form.check_roles()
@@ -161,7 +175,7 @@ def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arr
         shape = like.X.shape[1:] if like is not None and like.X.ndim > 2 else ()
         columns: dict[str, Any] = {"label": form.label, "task": form.task_name}
         columns |= {"order": form.order_name, "ignore": form.ignore, "text": form.text}
-        arrays = read_arrays(data, shape=shape, **columns)
+        arrays = read_arrays(data, shape=shape, needs_task=like is None, **columns)
         if arrays.table is not None and like is not None and like.table is not None:
             encoded = Columns.fit(like.table, form.text).encode(arrays.table)
             arrays = arrays._replace(X=encoded)
@@ -182,8 +196,10 @@ def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arr
 
 def _read_frame(frame: Any, form: _Form, what: str, like: Arrays | None) -> Arrays:
     """The same from a data frame; the kinds of its columns are those of `like`."""
-    taken = [*(one for one in form.roles.values() if one is not None), *form.ignore]
     column = {str(one): one for one in frame.columns}
+    if like is not None and form.task not in column:
+        form = form._replace(task=None)
+    taken = [*(one for one in form.roles.values() if one is not None), *form.ignore]
     for one in taken:
         if one not in column:
             raise UsageError(f"{what} has no column {one!r}: it has {join_names(column)}")
@@ -276,10 +292,12 @@ def _cut(
     if isinstance(tasks, bool) or not isinstance(tasks, int) or not 1 <= tasks <= n:
         raise UsageError(f"tasks is {tasks!r}: {what} has {n} rows, give 1 to {n}")
     if bounds is not None and order is not None:
-        number = np.searchsorted(bounds, order, side="right")
+        number = np.searchsorted(bounds[:-1], order, side="right")
+        number = number + (order[0] > bounds[-1])  # all are later than the data: none of its tasks
     else:
         number = np.arange(n) * tasks // n
-        bounds = None if order is None else order[np.flatnonzero(np.diff(number)) + 1]
+        cuts = np.flatnonzero(np.diff(number)) + 1
+        bounds = None if order is None else order[[*cuts, -1]]
     return np.array([f"part {one + 1}" for one in number.tolist()]), bounds
 
 
@@ -296,6 +314,8 @@ def _group_test(test: Any, form: _Form, train: Arrays | None, bounds: Bounds) ->
     else:
         x, y, *task = map(_to_array, ("test", "y", "task"), test)
         arrays = Arrays(x, y, task[0] if task else None)
+    if arrays.task is None and not form.tasks and (train is None or train.task is not None):
+        return {"": _to_rows(arrays, _name(test, "test"))}  # of no task
     return _group_by_task(arrays, form, _name(test, "test"), bounds)[0]
 
 
@@ -316,12 +336,26 @@ def _refuse_names(form: _Form) -> None:
             raise UsageError(f"{option}={value!r} names a column of a file: give {kind} instead")
 
 
-def _pair(train: Groups, test: Groups) -> dict[str, Parts]:
-    if odd := sorted(train.keys() ^ test.keys()):
-        listed = ", ".join(map(repr, odd))
-        raise UsageError(f"tasks {listed} are in only one of data and test: give both all tasks")
+def _pair(train: Groups, test: Groups, by_class: bool) -> tuple[dict[str, Parts], bool]:
+    """Training and test rows of each task; and whether all rows of the test are tested after every task."""
     _check_shapes("data and test", (*train.values(), *test.values()))
-    return {key: (rows, test[key]) for key, rows in train.items()}
+    ours, theirs = (
+        {y: 0 for one in part.values() for y in one.y.tolist()} for part in (train, test)
+    )
+    if not ours.keys() & theirs.keys():
+        has = f"it has {join_names(map(repr, theirs))}, not {join_names(map(repr, ours))}"
+        raise UsageError(f"test has no label of the data: {has}")
+    if not train.keys() & test.keys():
+        whole = concat_rows([*test.values()])
+        return {key: (rows, whole) for key, rows in train.items()}, True
+    if odd := sorted(train.keys() ^ test.keys()):
+        advice = "give test none of the data's tasks to test all its rows after every task"
+        advice = f"give both all tasks, or {advice}"
+        if by_class:
+            advice = "give both all classes, or give the data tasks"
+        listed = f"{'classes' if by_class else 'tasks'} {join_names(map(repr, odd))}"
+        raise UsageError(f"{listed} are in only one of data and test: {advice}")
+    return {key: (rows, test[key]) for key, rows in train.items()}, False
 
 
 def _split(name: str, rows: Rows, number: int, test_size: float, seed: int) -> Parts:

@@ -62,7 +62,8 @@ class DataFile:
     @classmethod
     def of(cls, stream: TaskStream) -> Self:
         """The data of a stream that was made in Python."""
-        digest = hashlib.sha256(repr((stream.task_names, stream.validation)).encode())
+        head = (stream.task_names, stream.validation, *(("common test",) * stream.common_test))
+        digest = hashlib.sha256(repr(head).encode())
         for task in stream:
             for rows in (task.train, task.validation, task.test):
                 for part in () if rows is None else (rows.x, rows.y):

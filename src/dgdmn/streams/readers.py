@@ -48,6 +48,7 @@ def read_arrays(
     *,
     label: str | None = None,
     task: str | None = None,
+    needs_task: bool = True,
     order: str | None = None,
     ignore: Collection[str] = (),
     text: Collection[str] = (),
@@ -60,10 +61,12 @@ def read_arrays(
     exist. `order`, `ignore` and `text` name columns of a table: one to order rows by, those to leave out, and
     those that are sentences. A folder holds images, or a folder per class, or folders per task and class;
     they are resized to `shape`, or to one size if they have several. `remembered` are a label column, columns
-    to leave out and columns of tasks that a file need not have.
+    to leave out and columns of tasks that a file need not have; without `needs_task`, `task` is one of them.
     """
     path = Path(path)
     wanted = Wanted(label, task, order, ignore, text, *remembered)
+    if not needs_task and task is not None:
+        wanted = wanted._replace(task=None, remembered_tasks=(task,))
     packed = path.suffix.lower() == ".gz"
     kind = "".join(path.suffixes[-2 if packed else -1 :]).lower()
     readers = dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), tables.read_csv)
@@ -81,7 +84,7 @@ def read_arrays(
         elif kind in readers:
             arrays = readers[kind](path, wanted)
         else:
-            arrays = _read_numpy(path, label, task)
+            arrays = _read_numpy(path, label, task, needs_task)
         check_arrays(arrays, str(path), DataError)
         return arrays._replace(X=to_float(arrays.X))
     except DgdmnError:
@@ -92,12 +95,14 @@ def read_arrays(
         raise DataError(f"{path} cannot be read: {line}") from error
 
 
-def _read_numpy(path: Path, label: str | None, task: str | None) -> Arrays:
+def _read_numpy(path: Path, label: str | None, task: str | None, needs_task: bool) -> Arrays:
     with path.open("rb") as file:
         if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
             return Arrays(_read_array(file, path, "X")[0], None, None)
         arrays, size = list[Any](), 0
         with zipfile.ZipFile(file) as members:
+            if not needs_task and f"{task}.npy" not in members.namelist():
+                task = None
             for part, name in (("X", None), ("y", label), ("task", task)):
                 values = None
                 if found := _find_member(members.namelist(), path, part, name):

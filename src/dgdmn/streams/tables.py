@@ -74,6 +74,8 @@ class Arrays(NamedTuple):
     """Name of its task column."""
     files: tuple[str, ...] = ()
     """Names of the images of a folder, below it."""
+    dates: tuple[str, ...] = ()
+    """Names of the columns of a table that are left out."""
 
     @property
     def inputs(self) -> Any:
@@ -192,7 +194,8 @@ def _to_arrays(
     check_size(path, 8 * columns.width * len(table))
     y, task = (None if i is None else found[i] for i in (places.label, places.task))
     label, by = (None if i is None else names[i] for i in (places.label, places.task))
-    return Arrays(columns.encode(table), y, task, table.names, table, order, label, by)
+    x, left_out = columns.encode(table), tuple(dates)
+    return Arrays(x, y, task, table.names, table, order, label, by, dates=left_out)
 
 
 def _to_order(path: Path, name: str, values: NDArray[Any], first: int) -> NDArray[np.float64]:
