@@ -222,3 +222,26 @@ def test_invalid_arguments_are_refused_in_one_line(args, options, message):
     with pytest.raises(UsageError, match=message) as error:
         from_arrays(*args, **options)
     assert "\n" not in str(error.value)
+
+
+def test_labels_and_tasks_of_a_frame_may_be_dates_and_months():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.to_datetime(["2024-01-01", "2024-01-02"] * 6)
+    frame = pandas.DataFrame({"a": np.arange(12.0), "day": days, "month": days.to_period("M")})
+    assert from_frame(frame, label="day", task="month").task_names == ("2024-01",)
+    by_day = from_frame(frame, label="month", task="day")
+    assert by_day.task_names == ("2024-01-01", "2024-01-02")
+
+
+def test_two_label_columns_of_a_frame_are_refused():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": np.arange(6.0), "y": [0, 1] * 3, "label": [0, 1] * 3})
+    with pytest.raises(UsageError, match="two label columns, 'y' and 'label'"):
+        from_frame(frame, label="y")
+
+
+def test_a_stream_warns_about_a_column_of_names(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,id,label\n" + "".join(f"{n},name {n},{n % 2}\n" for n in range(200)))
+    with pytest.warns(UserWarning, match="column 'id' has 200 different texts in 200 rows"):
+        from_arrays(path)

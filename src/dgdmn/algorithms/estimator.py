@@ -37,7 +37,7 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback, Context, ignore
 from dgdmn.core.rng import SeedStream
-from dgdmn.core.table import Columns, Table, is_frame
+from dgdmn.core.table import Columns, Table, is_frame, warn_about_names
 from dgdmn.core.text import count_noun, join_names
 from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
@@ -54,8 +54,6 @@ class Prepared(NamedTuple):
 
 LEFT_OUT = ".*: dates in .* are left out"
 """The warning about columns of dates."""
-MANY_CELLS = 50
-"""Fewer categories may all be different without a warning."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -380,7 +378,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             table = Table.from_frame(X)
         columns = known or Columns.fit(table, self.text or ())
         if reset:
-            _warn_about_names(table, columns)
+            warn_about_names(table, columns)
             self.n_features_in_ = len(columns.names)
             self.feature_names_in_ = np.array(columns.names, dtype=object)
         elif known is None and not columns.is_numeric:
@@ -475,16 +473,6 @@ def _first_row(marked: NDArray[np.bool_]) -> int:
 def seed_stream(random_state: Any) -> SeedStream:
     """scikit-learn's `random_state` as a source of random generators."""
     return SeedStream(int(check_random_state(random_state).randint(2**31 - 1)))
-
-
-def _warn_about_names(table: Table, columns: Columns) -> None:
-    """Warn about categories that are different in almost every row: they are names or sentences."""
-    for name, kind in columns.state().items():
-        cells = [cell for cell in table.column(name).tolist() if kind == "category" and cell]
-        if len(cells) >= MANY_CELLS and len(set(cells)) > 0.9 * len(cells):
-            many = f"{len(set(cells)):,} different texts in {len(cells):,} rows"
-            advice = "leave it out (ignore), or name it in text"
-            warnings.warn(f"{table.source}: column {name!r} has {many}; {advice}", stacklevel=6)
 
 
 def _check_raw_labels(y: Any) -> None:

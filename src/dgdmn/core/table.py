@@ -24,6 +24,8 @@ Doubles = NDArray[np.float64]
 CATEGORY_COLUMNS = 12
 """Columns of ±1 for a category. Among 20 categories, two get the same ones with probability .05."""
 WIDTH = {"number": 1, "category": CATEGORY_COLUMNS, "text": TEXT_COLUMNS}
+MANY_CELLS = 50
+"""Fewer categories may all be different without a warning."""
 MISSING_NUMBER = 1 << CATEGORY_COLUMNS
 """Stands for a missing category among the numbers of categories learned."""
 MAX_COLUMNS = 100_000
@@ -285,6 +287,16 @@ class Columns:
         if found.width != width:
             raise ValueError(f"the columns make {found.width:,} numbers, the inputs have {width:,}")
         return found
+
+
+def warn_about_names(table: Table, columns: Columns) -> None:
+    """Warn about categories that are different in almost every row: they are names or sentences."""
+    for name, kind in columns.state().items():
+        cells = [cell for cell in table.column(name).tolist() if kind == "category" and cell]
+        if len(cells) >= MANY_CELLS and len(set(cells)) > 0.9 * len(cells):
+            many = f"{len(set(cells)):,} different texts in {len(cells):,} rows"
+            advice = "leave it out (ignore), or name it in text"
+            warnings.warn(f"{table.source}: column {name!r} has {many}; {advice}", stacklevel=6)
 
 
 def _count(names: Sequence[str]) -> str:

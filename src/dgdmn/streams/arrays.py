@@ -1,5 +1,6 @@
 """Streams from your own data: arrays, a data frame, a list of tasks, a file or a folder."""
 
+import datetime
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
-from dgdmn.core.table import Columns, Table
+from dgdmn.core.table import Columns, Table, warn_about_names
 from dgdmn.core.text import join_names
 from dgdmn.streams.base import (
     Rows,
@@ -176,7 +177,9 @@ def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arr
         columns: dict[str, Any] = {"label": form.label, "task": form.task_name}
         columns |= {"order": form.order_name, "ignore": form.ignore, "text": form.text}
         arrays = read_arrays(data, shape=shape, needs_task=like is None, **columns)
-        if arrays.table is not None and like is not None and like.table is not None:
+        if arrays.table is not None and like is None:
+            warn_about_names(arrays.table, Columns.fit(arrays.table, form.text))
+        elif arrays.table is not None and like is not None and like.table is not None:
             encoded = Columns.fit(like.table, form.text).encode(arrays.table)
             arrays = arrays._replace(X=encoded)
     else:
@@ -204,8 +207,13 @@ def _read_frame(frame: Any, form: _Form, what: str, like: Arrays | None) -> Arra
         if one not in column:
             raise UsageError(f"{what} has no column {one!r}: it has {join_names(column)}")
     used = [one for one in frame.columns if str(one) not in taken]
+    if form.label != "label" and "label" in map(str, used):
+        both = f"two label columns, {form.label!r} and 'label'"
+        raise UsageError(f"{what} has {both}: leave one out (ignore), or rename it")
     table = Table.from_frame(frame[used], what)
     columns = Columns.fit(table if like is None or like.table is None else like.table, form.text)
+    if like is None:
+        warn_about_names(table, columns)
     parts = form.roles.values()
     y, task, order = (None if one is None else frame[column[one]] for one in parts)
     return Arrays(
@@ -233,6 +241,10 @@ def _to_order(what: str, name: Any, column: Any) -> NDArray[Any]:
 def _to_values(what: str, name: Any, column: Any) -> NDArray[Any]:
     """Labels or tasks of a frame; each row has one."""
     cells = column.tolist() if hasattr(column, "tolist") else list(column)
+    is_date = [isinstance(one, datetime.date) or hasattr(one, "to_timestamp") for one in cells]
+    if any(is_date):  # also months, as pandas has them
+        dates = zip(cells, is_date, strict=True)
+        cells = [str(one).removesuffix(" 00:00:00") if date else one for one, date in dates]
     for row, cell in enumerate(cells):
         if cell is None or cell != cell:
             where = f"row {row}, column {name!r}"
