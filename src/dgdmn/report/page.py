@@ -27,7 +27,7 @@ TERMS = {
     "purity": "Share of dreams whose label agrees with the real test samples nearest to them.",
     "floor": "The accuracy of a plain network that learns in sequence; if none was run, 1 divided by the number of "
     "classes that tasks share, else of tasks.",
-    "ceiling": "The accuracy of training on all tasks together; if that was not run, 1.",
+    "ceiling": "The best accuracy of training on all tasks together; if that was not run, 1.",
     "macro": "The mean of the accuracies of all classes, each counted once however many rows it has.",
     "unknown": "Share of rows that the memory marks as like nothing it has learned.",
     "ece": "Expected calibration error: how far the stated probability is from the share of right answers. 0 is best.",
