@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from dgdmn.config.registry import ALGORITHMS, REFERENCES
 from dgdmn.report.charts import (
     Line,
     Panel,
@@ -235,6 +236,13 @@ def test_algorithms_differ_for_all_readers(page, eyes):
     shown = {name: style.dark if page == "dark" else style.color for name, style in STYLES.items()}
     assert least({name: shown[name] for name in MAIN}, eyes) >= (15,)
     assert least(shown, eyes) >= (8,)
+
+
+def test_every_algorithm_has_a_style_of_its_own():
+    assert STYLES.keys() >= {*ALGORITHMS, *REFERENCES}
+    looks = {(style.color, style.marker, style.dash) for style in STYLES.values()}
+    assert len(looks) == len(STYLES)
+    assert STYLES["dgdmn"].color == "#d66800"
 
 
 def test_color_is_never_the_only_difference():
