@@ -16,7 +16,7 @@ from dgdmn.report.sections.configuration import configuration
 from dgdmn.report.sections.curves import MAX_CELLS, cost_section, curves, heatmaps
 from dgdmn.report.sections.memory import dream_section, latent_section, tiles_per_run
 from dgdmn.report.sections.result import ablations, opening, result_tables
-from dgdmn.report.style import ASSETS, page_colors
+from dgdmn.report.style import ASSETS, CLASS_COLORS, page_colors
 from dgdmn.report.table import Stream, group_runs
 
 TERMS = {
@@ -106,7 +106,7 @@ def _environment() -> Environment:
     environment.filters |= {"names": text.join_names, "ratio": text.format_ratio}
     environment.filters |= {"percent": text.format_percent, "bytes": text.format_bytes}
     environment.filters |= {"duration": text.format_duration}
-    environment.globals |= {"phases": PHASES, "most_cells": MAX_CELLS}
+    environment.globals |= {"phases": PHASES, "most_cells": MAX_CELLS, "class_colors": CLASS_COLORS}
     environment.globals |= {"style": Markup(_style()), "script": Markup(_asset("script.js"))}
     return environment
 

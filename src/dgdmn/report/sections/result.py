@@ -10,7 +10,9 @@ from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import COLUMNS, Group, Stream, changed_options, mean
 
-Bound = tuple[float, str, Group | None]  # a floor or a ceiling, its source, and the group if it was run
+Bound = tuple[
+    float, str, Group | None
+]  # a floor or a ceiling, its source, and the group if it was run
 CLOSE = 0.01  # accuracies that differ by no more are equally good
 MAX_BARS = 12  # methods in the first picture; of more, the best setting of each algorithm
 
@@ -99,13 +101,12 @@ def result_tables(stream: Stream) -> list[Data]:
         parts.setdefault(group.setting, []).append(group)
     bounds = {title: find_bounds(stream, groups) for title, groups in parts.items()}
     for title, groups in parts.items():
-        floor, (high, which, top) = bounds[title]
-        measured = [g for t, others in parts.items() if bounds[t][1][2] is top for g in others]
-        above = _best_above(measured, high) if top else None
-        lines = [describe_group(group, floor[0], high) for group in groups]
-        shared = {"top": top, "above": above}
-        lines = [line | shared | {"is_best": line["group"] in best} for line in lines]
-        text = f"Floor {format_ratio(floor[0])} ({floor[1]})"
+        (low, why, _), (high, which, top) = bounds[title]
+        rivals = [group for t, (_, one) in bounds.items() if one[2] is top for group in parts[t]]
+        above = _best_above(rivals, high) if top else None
+        facts = {"floor": low, "ceiling": high, "top": top, "above": above, "close": CLOSE}
+        lines = [describe_group(group) | facts | {"is_best": group in best} for group in groups]
+        text = f"Floor {format_ratio(low)} ({why})"
         if top and above:
             text += f". {top.title} reached {format_ratio(high)}, so it is not a ceiling here: "
             text += f"{above.title} reached {format_ratio(above.mean('acc'))}."
@@ -127,11 +128,13 @@ def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
 
     They come from the same setting if it has them, else from another preset or protocol with the same tasks.
     """
-    bounds: list[Bound] = [_chance(groups[0].first), (1.0, "no errors; joint training was not run", None)]
-    for n, category in enumerate(("none", "ceiling")):
-        if group := _closest(stream, groups[0].first, category):
-            bounds[n] = (group.mean("acc"), f"{group.name}, run here", group)
-    return bounds[0], bounds[1]
+    run, high = groups[0].first, (1.0, "no errors; joint training was not run", None)
+    floor, ceiling = (_closest(stream, run, category) for category in ("none", "ceiling"))
+    return _bound(floor) or _chance(run), _bound(ceiling) or high
+
+
+def _bound(group: Group | None) -> Bound | None:
+    return (group.mean("acc"), f"{group.name}, run here", group) if group else None
 
 
 def _chance(run: Run) -> Bound:
@@ -164,12 +167,11 @@ def _fits(candidate: Run, run: Run, category: str) -> bool:
     )
 
 
-def describe_group(group: Group, floor: float, ceiling: float) -> Data:
+def describe_group(group: Group) -> Data:
     """The facts that decide what a result means; verdict.html says it in one sentence."""
     run = max(group.runs, key=lambda run: len(run.accuracy))
     facts: Data = {"group": group, "run": run, "info": group.first.info}
     facts |= {name: group.mean(name) for name in ("acc", "learned")}
-    facts |= {"floor": floor, "ceiling": ceiling, "close": CLOSE}
     facts["missing"] = len(group.ended) - len(group.values("acc"))
     return facts | {"knows_only_last": _knows_only_last(group)}
 
