@@ -219,7 +219,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     if panel.y_range is not None:
         bottom, top = panel.y_range
         axes.set_ylim(bottom - 0.03 * (top - bottom), top + 0.03 * (top - bottom))
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # 0.975 is too long
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # 0.975 is too long
     if panel.log:
         axes.set_yscale("log")
     if panel.ends:

@@ -19,9 +19,7 @@ def view(panel: Panel, where: str, key: str = "", wide: bool = False, table: boo
     rows = [[f"{x:g}", *(_cell(one.get(x, float("nan")), panel) for one in values)] for x in places]
     columns = [panel.x_label, *(line.name for line in panel.lines)]
     svg = line_svg(panel, f"{panel.title}, {where}", wide=wide)
-    start = panel.y_range[0] if panel.y_range else 0.0
-    note = f"The vertical axis starts at {start:g}, not at 0." if start else ""
-    data = {"title": panel.title, "note": note, "svg": svg, "key": key}
+    data = {"title": panel.title, "svg": svg, "key": key}
     return data | {"columns": columns, "rows": rows}
 
 

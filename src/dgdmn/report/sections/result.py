@@ -10,9 +10,7 @@ from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import COLUMNS, Group, Stream, changed_options, mean
 
-Bound = tuple[
-    float, str, Group | None
-]  # a floor or a ceiling, its source, and the group if it was run
+Bound = tuple[float, str, Group | None]  # a floor or a ceiling, its source, the group if run
 CLOSE = 0.01  # accuracies that differ by no more are equally good
 MAX_BARS = 12  # methods in the first picture; of more, the best setting of each algorithm
 
@@ -99,28 +97,23 @@ def result_tables(stream: Stream) -> list[Data]:
     tables, best, parts = [], COLUMNS[0].best_groups(stream.groups), dict[str, list[Group]]()
     for group in stream.groups:
         parts.setdefault(group.setting, []).append(group)
+    macro = any(run.is_unbalanced for run in stream.runs)
     bounds = {title: find_bounds(stream, groups) for title, groups in parts.items()}
     for title, groups in parts.items():
         (low, why, _), (high, which, top) = bounds[title]
         rivals = [group for t, (_, one) in bounds.items() if one[2] is top for group in parts[t]]
-        above = _best_above(rivals, high) if top else None
+        above = [g for g in rivals if top and not g.is_ceiling and g.mean("acc") > high + CLOSE]
         facts = {"floor": low, "ceiling": high, "top": top, "above": above, "close": CLOSE}
         lines = [describe_group(group) | facts | {"is_best": group in best} for group in groups]
         text = f"Floor {format_ratio(low)} ({why})"
         if top and above:
+            highest = max(above, key=lambda group: group.mean("acc"))
             text += f". {top.title} reached {format_ratio(high)}, so it is not a ceiling here: "
-            text += f"{above.title} reached {format_ratio(above.mean('acc'))}."
+            text += f"{highest.title} reached {format_ratio(highest.mean('acc'))}."
         else:
             text += f", ceiling {format_ratio(high)} ({which})."
-        tables.append({"title": title, "bounds": text, "lines": lines})
+        tables.append({"title": title, "bounds": text, "lines": lines, "macro": macro})
     return tables
-
-
-def _best_above(groups: Sequence[Group], ceiling: float) -> Group | None:
-    """The best of the groups that are clearly above a ceiling and are none themselves."""
-    found = [group for group in groups if not group.is_ceiling]
-    found = [group for group in found if group.mean("acc") > ceiling + CLOSE]
-    return max(found, key=lambda group: group.mean("acc"), default=None)
 
 
 def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
@@ -130,11 +123,7 @@ def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
     """
     run, high = groups[0].first, (1.0, "no errors; joint training was not run", None)
     floor, ceiling = (_closest(stream, run, category) for category in ("none", "ceiling"))
-    return _bound(floor) or _chance(run), _bound(ceiling) or high
-
-
-def _bound(group: Group | None) -> Bound | None:
-    return (group.mean("acc"), f"{group.name}, run here", group) if group else None
+    return floor or _chance(run), ceiling or high
 
 
 def _chance(run: Run) -> Bound:
@@ -146,11 +135,11 @@ def _chance(run: Run) -> Bound:
     return 1 / n, f"1/{n}: one of {count_noun(n, 'task')} known", None
 
 
-def _closest(stream: Stream, run: Run, category: str) -> Group | None:
+def _closest(stream: Stream, run: Run, category: str) -> Bound | None:
     """The group of an algorithm of this category that is most like a run, and of several the best."""
     found = [group for group in stream.groups if group.ended and _fits(group.first, run, category)]
     found.sort(key=lambda g: (g.first.preset != run.preset, -g.mean("acc")))
-    return found[0] if found else None
+    return (found[0].mean("acc"), f"{found[0].name}, run here", found[0]) if found else None
 
 
 def _fits(candidate: Run, run: Run, category: str) -> bool:
