@@ -105,7 +105,7 @@ def test_a_ceiling_learns_all_rows_at_once_and_refuses_a_second_task(name):
 @pytest.mark.parametrize("name", list(REFERENCES))
 def test_it_cannot_be_saved(name, tmp_path):
     model = algorithm(name)(random_state=0).fit(*joined(blobs()))
-    with pytest.raises(UsageError, match=r"^\w+ cannot be saved; it is a reference for comparison"):
+    with pytest.raises(UsageError, match=r"^\w+ cannot be saved; it is only for `dgdmn compare`"):
         model.save(tmp_path / "memory")
     assert list(tmp_path.iterdir()) == []
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from dgdmn.config.registry import ALGORITHMS, REFERENCES
 from dgdmn.report.charts import (
     Line,
     Panel,
@@ -18,6 +19,8 @@ from dgdmn.report.charts import (
     save_figure,
     scatter_chart,
     scatter_svg,
+    text_width,
+    zoom,
 )
 from dgdmn.report.style import (
     CLASS_STYLES,
@@ -114,6 +117,53 @@ def test_ends_of_lines_have_names():
     many = [Line(f"n{i}", [1], [i / 40], key="k") for i in range(40)]
     names = [node.text for node in elements(line_svg(Panel("", many, ends=True), "x"), "text")]
     assert "n7" not in names, "they do not fit"
+
+
+def test_many_lines_that_end_alike_are_counted():
+    names = [f"2024-{month:02d}" for month in range(1, 9)]
+    lines = [Line(name, [1, 2], [1, 1 - (i == 0)]) for i, name in enumerate(names)]
+    texts = {node.text for node in elements(line_svg(Panel("", lines, ends=True), "x"), "text")}
+    assert {"2024-01", "7 tasks"} <= texts
+    svg = line_svg(Panel("", lines[1:], ends=True), "x")
+    assert "all 7 tasks" in {node.text for node in elements(svg, "text")}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_names_at_the_ends_are_never_cut(wide):
+    lines = [Line("W" * 20, [1, 2], [1, 1], key="a"), Line("week 1", [1, 2], [1, 0.3])]
+    svg = line_svg(Panel("", lines, ends=True), "x", wide=wide)
+    width = float(ElementTree.fromstring(svg).get("viewBox").split()[2])
+    (name,) = [node for node in elements(svg, "text") if node.text.startswith("W")]
+    end = float(name.get("x")) + text_width(name.text, 17 if wide else 11)
+    assert width - 20 < end <= width
+
+
+@pytest.mark.parametrize(
+    ("lowest", "start"), [(0.85, 0.8), (0.8, 0.8), (0.71, 0.6), (0.45, 0.4), (0.3, 0), (0, 0)]
+)
+def test_an_axis_starts_below_what_is_drawn(lowest, start):
+    lines = [Line("a", [1, 2], [1, lowest]), Line("b", [1, 2], [NAN, 0.9])]
+    floor = (0.1, "floor")  # a line to compare with may lie outside
+    panels = zoom([Panel("", lines, level=floor), Panel("", [Line("c", [1], [1])])])
+    assert {panel.y_range for panel in panels} == {(start, 1)}
+    assert ("from" in panels[0].y_label) == (start > 0)
+    assert zoom([Panel("", lines, y_range=(0, 60))])[0].y_range == (0, 60)
+
+
+def test_a_line_with_one_value_is_a_point():
+    svgs = [line_svg(Panel("", [Line("a", [1, 2], [NAN, y])]), "x") for y in (0.5, NAN)]
+    point, nothing = (len(elements(svg, "use")) for svg in svgs)
+    assert point > nothing
+
+
+def test_names_on_a_map_cover_no_other():
+    points = np.array([[0, 0], [0.01, 0], [1, 0.2], [0, 1]])
+    labels = ["first", "other", "x" * 30, "third"]
+    svg = scatter_svg(points, labels, "x")
+    texts = {node.text: float(node.get("x")) for node in elements(svg, "text")}
+    assert texts.keys() == {"first", "third", "x" * 11 + "…"}
+    assert all(x - 0.6 * text_width(name, 13.2) > -1 for name, x in texts.items())
+    assert all(x + 0.6 * text_width(name, 13.2) < 321 for name, x in texts.items())
 
 
 def test_ids_are_used_and_unique_on_a_page():
@@ -235,6 +285,13 @@ def test_algorithms_differ_for_all_readers(page, eyes):
     shown = {name: style.dark if page == "dark" else style.color for name, style in STYLES.items()}
     assert least({name: shown[name] for name in MAIN}, eyes) >= (15,)
     assert least(shown, eyes) >= (8,)
+
+
+def test_every_algorithm_has_a_style_of_its_own():
+    assert STYLES.keys() >= {*ALGORITHMS, *REFERENCES}
+    looks = {(style.color, style.marker, style.dash) for style in STYLES.values()}
+    assert len(looks) == len(STYLES)
+    assert STYLES["dgdmn"].color == "#d66800"
 
 
 def test_color_is_never_the_only_difference():

@@ -44,6 +44,20 @@ def test_images_and_evaluations():
     assert ".250</td><td>.125</td><td>–" in html
 
 
+def test_typical_values_of_named_columns_and_few_classes():
+    def page(classes, named):
+        rows = [(f"c{n}", [[155.2, 148.7], [0.963, 0.67]]) for n in range(classes)]
+        typical = {"columns": ["width", "height"], "rows": rows, "of": 9, "named": named}
+        return render_memory(facts(dreams={"why": "", "typical": typical}))
+
+    html = page(20, True)
+    assert html.count("<td>155 ± 149</td><td>0.96 ± 0.67</td>") == 20
+    assert "in the 2 of 9 columns where the labels differ most" in html
+    for hidden in (page(21, True), page(2, False)):
+        assert "±" not in hidden
+        assert "shown for tables with named columns and at most 20 classes" in hidden
+
+
 def test_many_classes_have_a_list_of_mistakes():
     names = [f"c{n}" for n in range(60)]
     counts = {name: [int(n == m) for m in range(60)] for n, name in enumerate(names)}

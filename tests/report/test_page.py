@@ -233,9 +233,28 @@ def test_the_page_of_a_run_that_learns_opens_with_how_far_it_is(make_run):
 
 
 def test_an_axis_that_does_not_start_at_0_says_so(matrix_run):
-    note, high = "The vertical axis starts at 0.8, not at 0.", [[1, 0], [0.9, 1]]
+    note, high = "accuracy (from 0.8)", [[1, 0], [0.9, 1]]
     assert note in render([matrix_run("nn", 0, high)])
     assert note not in render([matrix_run("nn", 0, high), matrix_run("ewc", 0, [[1, 0], [0, 1]])])
+
+
+@pytest.mark.parametrize(
+    ("by_class", "shown"),
+    [
+        ({"a": [5, 10], "b": [2, 30]}, True),
+        ({"a": [5, 10], "b": [2, 11]}, False),
+        ({"a": [5], "b": "x", "c": None}, False),
+        ([1], False),
+        (None, False),
+    ],
+)
+def test_unbalanced_classes_have_macro_accuracy(matrix_run, by_class, shown):
+    summary = {"by_class": by_class, "macro_accuracy": 0.4321}
+    html = render([matrix_run("nn", 0, [[1, 0], [0, 1]], summary=summary)])
+    assert ("<td>.432</td>" in html) == ("judge by" in html) == shown
+    table = html.partition('class="results"')[2].partition("</table>")[0]
+    (width,) = set(re.findall(r'colspan="(\d)"', table))
+    assert int(width) == table.count('scope="col"') == 6 + shown
 
 
 def test_terms_are_explained(make_run):
@@ -275,14 +294,19 @@ def test_colored_dreams(make_run):
 
 
 def test_dreams_of_a_table_have_no_pictures_and_the_page_says_so(make_run):
-    path = make_run("a", arrays=False)
-    y = np.arange(4)
-    RunWriter.resume(path, 4).artifact(
-        "dreams-002", x=np.zeros((4, 17), np.uint8), y=y, task=y, labels=y, judged=y
-    )
-    text, pictures = page_of(path).text, "Read a row from left to right"
-    assert "There are no pictures: the samples are not images" in text
+    def text_of(name, shape):
+        path = make_run(name, arrays=False, shape=shape)
+        y = np.arange(4)
+        RunWriter.resume(path, 4).artifact(
+            "dreams-002", x=np.zeros((4, 17), np.uint8), y=y, task=y, labels=y, judged=y
+        )
+        return page_of(path).text
+
+    text, pictures = text_of("a", [17]), "Read a row from left to right"
+    assert "There are no pictures: the samples are not images." in text
     assert pictures not in text
+    assert "There are no pictures: none were kept." in text_of("c", [8, 8])
+    assert "There are no pictures: none were kept." in text_of("d", None)
     assert pictures in page_of(make_run("b")).text
 
 

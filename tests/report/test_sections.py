@@ -33,15 +33,15 @@ def test_floor_and_ceiling_of_the_same_setting(matrix_run):
         matrix_run("nn", 0, FORGETS), matrix_run("dgdmn", 0, HALF), matrix_run("joint", 0, KEEPS)
     )
     floor, ceiling = find_bounds(stream, stream.groups)
-    assert floor == (0.5, "NN, run here")
-    assert ceiling == (pytest.approx(0.99), "Joint, run here")
+    assert floor[:2] == (0.5, "NN, run here")
+    assert ceiling[:2] == (pytest.approx(0.99), "Joint, run here")
 
 
 def test_without_them_floor_is_one_task_and_ceiling_no_error(matrix_run):
     stream = stream_of(matrix_run("dgdmn", 0, HALF))
     assert find_bounds(stream, stream.groups) == (
-        (0.5, "1/2: one of 2 tasks known"),
-        (1.0, "no errors; joint training was not run"),
+        (0.5, "1/2: one of 2 tasks known", None),
+        (1.0, "no errors; joint training was not run", None),
     )
 
 
@@ -56,7 +56,7 @@ def test_without_them_floor_is_one_task_and_ceiling_no_error(matrix_run):
 def test_the_floor_is_guessing_if_tasks_share_their_classes(matrix_run, shared, classes, why):
     known = {"classes": list(classes), "shared_classes": shared}
     stream = stream_of(matrix_run("dgdmn", 0, HALF, **known))
-    low, text = find_bounds(stream, stream.groups)[0]
+    low, text, _ = find_bounds(stream, stream.groups)[0]
     assert text == why
     assert low == pytest.approx(1 / int(why[2]))
 
@@ -98,18 +98,60 @@ def test_what_results_mean(matrix_run):
     assert found["NN"] == "The floor: a plain network trained in sequence."
     assert found["EWC"].startswith("The class-incremental floor (1/2)")
     assert found["DGDMN"] == "23 % of the way from floor to ceiling."
-    assert found["DGR"] == "As good as training on all tasks together."
+    assert found["DGR"] == "As good as Joint (.990), which trains on all tasks together."
     assert found["SI"].startswith("It hardly learns (.30 right after a task)")
     assert found["LwF"] == "No better than the floor."
     assert found["Joint"].startswith("The ceiling")
 
 
-def test_a_prior_may_exceed_the_ceiling(matrix_run):
-    options = {"predict_with": "learner+prior"}
-    runs = [matrix_run("dgdmn", 0, KEEPS, options=options), matrix_run("joint", 0, HALF)]
-    assert verdicts(*runs)["DGDMN"].startswith("Above joint training of a learner alone")
-    (table,) = result_tables(stream_of(*runs))
-    assert "a memory whose prior predicts may exceed it" in table["bounds"]
+def together(matrix_run, algorithm, acc):
+    return matrix_run(algorithm, 0, [[acc, acc]], together=True)
+
+
+def test_the_ceiling_is_the_best_of_the_ceilings(matrix_run):
+    accs = {"joint": 0.1, "logistic": 0.9, "forest": 0.4}
+    runs = [together(matrix_run, name, acc) for name, acc in accs.items()]
+    stream = stream_of(matrix_run("dgdmn", 0, HALF), *runs)
+    (_, main), (_, ceilings) = (
+        find_bounds(stream, [group for group in stream.groups if group.is_ceiling is one])
+        for one in (False, True)
+    )
+    assert main == ceilings
+    assert (main[0], main[2].title) == (0.9, "Logistic regression")
+    said = verdicts(*stream.runs)
+    assert said["Logistic regression (all tasks together)"].startswith("The ceiling: it keeps")
+    assert said["Joint (all tasks together)"].startswith("It keeps all rows")
+
+
+def test_a_weak_ceiling_is_none(matrix_run):
+    ours, low = matrix_run("dgdmn", 0, KEEPS), matrix_run("er", 0, [[0.6, 0], [0.3, 0.4]])
+    equal = matrix_run("slda", 0, [[0.6, 0], [0.55, 0.55]])
+    runs = [ours, low, equal, together(matrix_run, "joint", 0.555)]
+    said = verdicts(*runs)
+    assert said["DGDMN"] == "Better than Joint (.555), which trains on all tasks together."
+    assert said["ER"] == "No better than the floor."
+    assert said["SLDA"] == "As good as Joint (.555), which trains on all tasks together."
+    assert said["Joint (all tasks together)"].startswith("It keeps all rows")
+    bounds = {table["bounds"] for table in result_tables(stream_of(*runs))}
+    assert bounds == {
+        "Floor .500 (1/2: one of 2 tasks known). Joint reached .555, so it is not a ceiling here: "
+        "DGDMN reached .990."
+    }
+
+
+def test_a_ceiling_at_the_floor_is_not_called_equal_if_a_method_is_above_both(matrix_run):
+    runs = [matrix_run(name, 0, [[0.6, 0], [0.5, 0.5]]) for name in ("si", "joint")]
+    assert "equal" in verdicts(*runs)["SI"]
+    said = verdicts(*runs, matrix_run("dgdmn", 0, KEEPS))
+    assert said["SI"] == "No better than the floor."
+    assert said["DGDMN"].startswith("Better than Joint (.500)")
+
+
+def test_as_good_as_needs_a_ceiling_and_a_small_difference(matrix_run):
+    near = matrix_run("dgdmn", 0, [[1, 0], [0.99, 1]])
+    assert verdicts(near)["DGDMN"] == "99 % of the way from floor to ceiling."
+    said = verdicts(matrix_run("dgdmn", 0, [[1, 0], [0.95, 1]]), matrix_run("joint", 0, KEEPS))
+    assert said["DGDMN"] == "97 % of the way from floor to ceiling."
 
 
 def test_runs_that_have_not_ended(make):

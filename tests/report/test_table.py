@@ -11,6 +11,7 @@ from dgdmn.report.table import (
     average_curves,
     group_runs,
     has_ltm_curves,
+    mask_waiting_tasks,
     mean_curve,
     setting,
     task_curves,
@@ -73,7 +74,7 @@ def test_seeds_may_order_the_tasks(make):
     ((group,),) = [stream.groups for stream in group_runs(runs)]
     assert len(average_curves(group)) == 2
     first, _ = task_curves(group)
-    assert (first.task, first.values[0]) == ("a", runs[0].accuracy[0, 0]), "of one order only"
+    assert (first[0], first[2][0]) == ("a", runs[0].accuracy[0, 0]), "of one order only"
 
 
 def test_a_preset_that_changed_since_separates(matrix_run):
@@ -108,25 +109,41 @@ def test_curves_of_tasks_start_where_they_are_learned(matrix_run):
     runs = [matrix_run("nn", seed, [[1, 0], [x, 1]]) for seed, x in ((0, 0.2), (1, 0.4))]
     ((stream),) = group_runs(runs)
     first, second = task_curves(stream.groups[0])
-    assert (first.task, first.steps, second.steps) == ("t0", (1, 2), (2,))
-    assert first.values == pytest.approx((1, 0.3))
+    assert (first[:2], second[1]) == (("t0", range(1, 3)), range(2, 3))
+    assert first[2] == pytest.approx((1, 0.3))
     assert mean_curve(average_curves(stream.groups[0])) == pytest.approx((1, 0.65))
-    assert task_curves(stream.groups[0], ltm=True) == ()
+    assert task_curves(stream.groups[0], ltm=True) == []
     assert not has_ltm_curves(stream.groups[0])
+
+
+def test_the_ltm_alone_is_blank_until_a_task_is_consolidated(make):
+    run = make("a", tasks=3, revise=[1])  # sleeps after the tasks 2 and 4
+    assert run.timeline.sleeps == (2, 4)
+    known = np.isfinite(mask_waiting_tasks(run, np.zeros((4, 3))))
+    assert known.tolist() == [[0, 1, 1], [1, 1, 1], [1, 1, 0], [1, 1, 1]]
+    run.timeline.sleeps = (2,)
+    assert np.isnan(mask_waiting_tasks(run, np.zeros((4, 3)))[2:, 2]).all(), "no sleep came"
+    run.timeline.sleeps = ()
+    assert np.isfinite(mask_waiting_tasks(run, np.zeros((4, 3)))).all(), "sleeps are unknown"
+    ((stream),) = group_runs([make("b")])
+    values = {task: values for task, _, values in task_curves(stream.groups[0], ltm=True)}
+    assert [len(values[task]) for task in "0123"] == [4, 3, 2, 1]
+    assert math.isnan(values["2"][0])
+    assert values["2"][1] > 0
 
 
 def test_a_repeated_task_is_one_curve(make):
     ((stream),) = group_runs([make("a", revise=[1])])
     curves = task_curves(stream.groups[0])
-    assert [curve.steps[0] for curve in curves] == [1, 2, 3, 4]
-    assert curves[0].steps[-1] == 5
+    assert [steps[0] for _, steps, _ in curves] == [1, 2, 3, 4]
+    assert curves[0][1][-1] == 5
     assert has_ltm_curves(stream.groups[0])
 
 
 def test_many_tasks_are_chosen_evenly(matrix_run):
     ((stream),) = group_runs([matrix_run("nn", 0, np.eye(70))])
     curves = task_curves(stream.groups[0])
-    assert (len(curves), curves[0].column, curves[-1].column) == (50, 0, 69)
+    assert (len(curves), curves[0][0], curves[-1][0]) == (50, "t0", "t69")
 
 
 def test_the_mean_of_curves_of_different_length():

@@ -110,12 +110,10 @@ def _typical(model: ContinualClassifier, of: dict[str, NDArray[Any]]) -> dict[st
     spreads = np.array([rows.std(axis=0) for _, rows in numbers])
     contrast = means.std(axis=0) / (spreads.mean(axis=0) + 1e-12)
     chosen = np.sort(np.argsort(-contrast, kind="stable")[:COLUMNS])
-    found = zip(of, means[:, chosen].tolist(), spreads[:, chosen].tolist(), strict=True)
-    rows = [
-        (label, [f"{m:.4g} ± {s:.2g}" for m, s in zip(mean, spread, strict=True)])
-        for label, mean, spread in found
-    ]
-    return {"columns": [names[n] for n in chosen], "rows": rows, "of": len(names)}
+    pairs = np.stack([means, spreads], axis=2)[:, chosen].tolist()
+    named = getattr(model, "columns_", None) is not None
+    rows, columns = list(zip(of, pairs, strict=True)), [names[n] for n in chosen]
+    return {"columns": columns, "rows": rows, "of": len(names), "named": named}
 
 
 def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import math
 import re
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +20,15 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from dgdmn.core.files import os_errors, write_atomic
 from dgdmn.core.text import shorten
 from dgdmn.report.images import tile
-from dgdmn.report.style import ASSETS, OTHER, Style, class_style
+from dgdmn.report.style import ASSETS, CLASS_STYLES, OTHER, Style, class_style
 
 Array = NDArray[Any]
 Attributes = dict[str, str]
@@ -37,7 +39,7 @@ PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
 LEGEND_LINE = 0.15  # height of one legend line in inches
 MAX_NAMES = 40  # with more names there is no legend
 END = 14  # characters of a name at the end of a line
-FROM = 0.8  # where an axis of shares starts if no value is lower
+STARTS = (0.8, 0.6, 0.4)  # of an axis of shares: the first that no value is below, else 0
 NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
@@ -70,12 +72,12 @@ class Panel:
 
 
 def zoom(panels: Sequence[Panel]) -> list[Panel]:
-    """The panels with an axis from FROM to 1 if all of their values lie there, and the label says so."""
+    """The panels with an axis from one of STARTS to 1 if all of their values lie there; the label says so."""
     values = [y for panel in panels for line in panel.lines for y in line.y if math.isfinite(y)]
-    shares = all(panel.y_range == (0.0, 1.0) for panel in panels)
-    if not shares or min(values, default=0.0) < FROM:
+    start = next((start for start in STARTS if start <= min(values, default=0.0)), 0.0)
+    if not start or any(panel.y_range != (0.0, 1.0) for panel in panels):
         return list(panels)
-    return [replace(p, y_range=(FROM, 1.0), y_label=f"{p.y_label} (from {FROM:g})") for p in panels]
+    return [replace(p, y_range=(start, 1), y_label=f"{p.y_label} (from {start:g})") for p in panels]
 
 
 @contextmanager
@@ -125,6 +127,7 @@ def scatter_chart(maps: Sequence[tuple[str, Array, Sequence[str]]], *, columns: 
     for one, (title, points, labels) in zip(axes, maps, strict=True):
         one.set_title(shorten(title, 48))
         _draw_points(one, points, labels)
+    _add_legend(figure, axes)
     return figure
 
 
@@ -148,15 +151,16 @@ def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("svg", "pd
 def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
     """A panel as inline SVG; attributes hold the values that the page's script reads out."""
     with theme(screen=True):
-        width, height, left, letter = (600, 330, 64, 12) if wide else (320, 210, 46, 6.5)
+        # On a phone the text of a wide chart is larger, so the names need more space.
+        width, height, left, size = (600, 330, 64, 17) if wide else (320, 210, 46, 11)
         figure = Figure(figsize=(width / 72, height / 72))
-        # Fixed margins: a layout engine would take longer than everything else. On a phone the text of a wide
-        # chart is larger, so the names need more space.
-        names = [len(name) for name, _, _ in _ends(panel, 0.1)]
-        right = (2 * letter if names else 10) + letter * max(names, default=0)
-        box = (left / width, 36 / height, 1 - (left + right) / width, 1 - 46 / height)
+        # Fixed margins: a layout engine would take longer than everything else.
+        box = (left / width, 36 / height, 1 - (left + 10) / width, 1 - 46 / height)
         axes = figure.add_axes(box)
         _draw_panel(axes, panel)
+        if names := [text.get_text() for text in axes.texts if text.get_gid()]:
+            free = width - left - 8 - max(text_width(name, size) for name in names)
+            axes.set_position((*box[:2], free / 1.03 / width, box[3]))  # names start at 1.03
         # At a fixed place: beside long numbers it would leave the figure, on a phone first.
         middle = box[1] + box[3] / 2
         axes.yaxis.set_label_coords((18 if wide else 11) / width, middle, figure.transFigure)
@@ -215,7 +219,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     if panel.y_range is not None:
         bottom, top = panel.y_range
         axes.set_ylim(bottom - 0.03 * (top - bottom), top + 0.03 * (top - bottom))
-        axes.yaxis.set_major_locator(MaxNLocator(5))  # 0.975 would push the label out
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # 0.975 is too long
     if panel.log:
         axes.set_yscale("log")
     if panel.ends:
@@ -228,8 +232,8 @@ def _draw_line(axes: Axes, line: Line, gid: str) -> None:
     style = line.style
     look: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 6, "alpha": 0.35}
     if not line.dots:
-        # A line with one place is a point.
-        marker = style.marker or ("o" if len(line.x) == 1 else "")
+        # A line with one value is a point.
+        marker = style.marker or ("o" if sum(map(math.isfinite, line.y)) == 1 else "")
         look = {"marker": marker, "dashes": style.dash or (None, None)}
         look["markevery"] = max(1, len(line.x) // 20)
     axes.plot(line.x, line.y, label=line.name, color=style.color, gid=gid, **look)
@@ -275,10 +279,10 @@ def _ends(panel: Panel, near: float) -> list[tuple[str, int, tuple[float, float]
 
 
 def _join(names: Sequence[str], numbers: Sequence[int]) -> str:
-    """Some of the names in a few letters: neighbors become a range.
+    """Some of the names in a few letters: neighbors become a range, and many names their number.
 
     >>> _join("abcde", [0, 1, 2, 4]), _join(["a long name", "b", "cc"], [0, 2])
-    ('a–c, e', 'a long … +1')
+    ('a–c, e', '2 tasks')
     """
     runs: list[list[str]] = []
     for before, number in zip([-2, *numbers], numbers, strict=False):
@@ -287,19 +291,47 @@ def _join(names: Sequence[str], numbers: Sequence[int]) -> str:
     text = ", ".join(f"{one[0]}–{one[-1]}" if len(one) > 2 else ", ".join(one) for one in runs)
     if len(text) <= END or len(numbers) == 1:
         return shorten(text, END)
-    return f"{shorten(names[numbers[0]], END - 6)} +{len(numbers) - 1}"
+    return f"{'all ' if len(numbers) == len(names) else ''}{len(numbers)} tasks"
+
+
+def text_width(text: str, size: float) -> float:
+    """The width of a text in the widest font that browsers use by default, DejaVu Sans."""
+    font = FontProperties(size=size)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
 
 def _draw_points(axes: Axes, points: Array, labels: Sequence[str]) -> None:
-    names = np.asarray(labels, dtype=object)
-    for number, label in enumerate(sorted(set(labels), key=lambda label: (len(label), label))):
-        chosen = points[names == label]
-        axes.scatter(chosen[:, 0], chosen[:, 1], s=7, color=class_style(number).color, linewidths=0)
+    names, middles = np.asarray(labels, dtype=object), list[tuple[str, Array]]()
+    classes = sort_labels(labels)
+    for number, label in enumerate(classes):
+        chosen, color = points[names == label], class_style(number).color
+        named = label if len(classes) <= len(CLASS_STYLES) else None  # else colors repeat
+        axes.scatter(chosen[:, 0], chosen[:, 1], s=7, color=color, linewidths=0, label=named)
         # The point nearest to all others; a median of coordinates may lie among those of another class.
         distances = np.linalg.norm(chosen[:, None] - chosen[None], axis=2).sum(axis=1)
-        x, y = chosen[distances.argmin()]
-        axes.text(x, y, shorten(label, 12), ha="center", va="center", fontweight="bold")
+        middles.append((shorten(label, 12), chosen[distances.argmin()]))
     axes.set(xticks=[], yticks=[])
+    axes.autoscale_view()  # matplotlib would wait until it draws
+    _name_points(axes, middles)
+
+
+def _name_points(axes: Axes, middles: Sequence[tuple[str, Array]]) -> None:
+    """Write names at points, inside the axes, without those that would cover another."""
+    size, placed = 1.2 * matplotlib.rcParams["font.size"], list[tuple[float, float, float]]()
+    across, down = (72 / axes.figure.dpi * side for side in axes.bbox.size)
+    for name, point in middles:
+        half, tall = 0.6 * text_width(name, size) / across, size / down  # bold
+        place = (axes.transData - axes.transAxes).transform(point)
+        x, y = np.clip(place, (half, tall / 2), (1 - half, 1 - tall / 2)).tolist()
+        if all(abs(x - a) >= half + b or abs(y - c) >= tall for a, b, c in placed):
+            placed.append((x, half, y))
+            text = axes.text(x, y, name, transform=axes.transAxes, fontweight="bold")
+            text.set(ha="center", va="center")
+
+
+def sort_labels(labels: Iterable[str]) -> list[str]:
+    """Each label once, short ones first, so that numbers come as people count."""
+    return sorted(set(labels), key=lambda label: (len(label), label))
 
 
 def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:

@@ -48,7 +48,7 @@ def _figures(stream: Stream) -> Iterator[tuple[str, Figure]]:
         "resilience": memory.resilience_panels(memory.group_resilience(stream)[0]),
         "recognition": memory.recognition_panels(stream.groups),
     }
-    yield from ((name, line_chart(panels)) for name, panels in small.items() if panels)
+    yield from ((name, line_chart(zoom(panels))) for name, panels in small.items() if panels)
     for name, panels in large.items():
         if panels:
             yield name, line_chart(panels, columns=2, size=WIDE)

@@ -108,6 +108,9 @@ class Run:
         recorded = (directory / "events.jsonl").exists()
         timeline = read_timeline(record.iter_events()) if recorded else None
         self.timeline = timeline or _collected_timeline(self.extra)
+        pairs = map(_list, _mapping((record.summary or {}).get("by_class")).values())
+        rows = [_number(pair[1]) for pair in pairs if len(pair) == 2]  # tested, of each class
+        self.is_unbalanced = max(rows, default=0.0) > 1.5 * min(rows, default=0.0)
         self._numbers = self._compute_numbers()
         self.acc, self.bwt = self._numbers["acc"], self._numbers["bwt"]
         self.memory_bytes = self._numbers["memory_bytes"]

@@ -1,5 +1,6 @@
 """The page of a memory on disk. The command line gathers the facts; this module only arranges them."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from dgdmn.report.sections import Data
 from dgdmn.report.sections.curves import heat_cell
 
 MAX_ROWS = 50  # tasks, classes and evaluations that are listed; the last ones, or the worst
-MAX_CONFUSION = 20  # classes whose confusion fits on a page; of more, the most frequent mistakes
+MAX_CLASSES = 20  # classes whose confusion and typical values fit on a page
 
 
 def render_memory(facts: Mapping[str, Any]) -> str:
@@ -20,13 +21,27 @@ def render_memory(facts: Mapping[str, Any]) -> str:
     test, dreams = facts["test"], facts["dreams"]
     part_of = facts["budget"] or facts["bytes"] or 1
     data: Data = {**facts, "title": f"Memory {facts['name']}", "text": _summary(facts)}
-    data |= {"sheet": None, "most": MAX_ROWS}
+    data |= {"sheet": None, "typical": None, "most": MAX_ROWS, "few": MAX_CLASSES}
     if images := dreams.get("images"):
         columns = max(map(len, images.values()))
         data["sheet"] = picture(list(images.values()), columns, "Dreams, one row for each label")
+    if typical := dreams.get("typical"):
+        few = typical["named"] and len(typical["rows"]) <= MAX_CLASSES
+        cells = [(label, [format_spread(*one) for one in row]) for label, row in typical["rows"]]
+        data["typical"] = typical | {"rows": cells if few else []}
     parts = facts["parts"] or {"everything": facts["bytes"]}
     data["part_bars"] = [(k, "", n / part_of, format_bytes(n), None, "") for k, n in parts.items()]
     return render_page("memory.html", data | (_test(test) if test else {}))
+
+
+def format_spread(mean: float, spread: float) -> str:
+    """A mean and a standard deviation with the same decimals.
+
+    >>> format_spread(155.2, 148.7), format_spread(0.963, 0.6712), format_spread(3.0, 0.0)
+    ('155 ± 149', '0.96 ± 0.67', '3.0 ± 0.0')
+    """
+    decimals = min(6, max(0, 1 - math.floor(math.log10(spread or 1.0))))
+    return f"{mean:,.{decimals}f} ± {spread:,.{decimals}f}"
 
 
 def _summary(facts: Mapping[str, Any]) -> str:
@@ -57,7 +72,7 @@ def _test(test: Mapping[str, Any]) -> Data:
         for answer, count in zip(test["answers"], counts, strict=True)
         if count and answer != name
     )
-    small = len(test["answers"]) <= MAX_CONFUSION and len(test["confusion"]) <= MAX_CONFUSION
+    small = len(test["answers"]) <= MAX_CLASSES and len(test["confusion"]) <= MAX_CLASSES
     cells = {
         name: [(heat_cell(n / sum(counts))[0] if n else "", n or "") for n in counts]
         for name, counts in test["confusion"].items()
@@ -69,7 +84,7 @@ def _test(test: Mapping[str, Any]) -> Data:
     unknown = test["unknown"]
     return {
         "class_bars": bars,
-        "mistakes": [(name, answer, -count) for count, name, answer in mistakes[:MAX_CONFUSION]],
+        "mistakes": [(name, answer, -count) for count, name, answer in mistakes[:MAX_CLASSES]],
         "cells": cells if small else {},
         "reliability": reliability,
         "numbers": [

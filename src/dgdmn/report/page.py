@@ -16,7 +16,7 @@ from dgdmn.report.sections.configuration import configuration
 from dgdmn.report.sections.curves import MAX_CELLS, cost_section, curves, heatmaps
 from dgdmn.report.sections.memory import dream_section, latent_section, tiles_per_run
 from dgdmn.report.sections.result import ablations, opening, result_tables
-from dgdmn.report.style import ASSETS, page_colors
+from dgdmn.report.style import ASSETS, CLASS_COLORS, page_colors
 from dgdmn.report.table import Stream, group_runs
 
 TERMS = {
@@ -27,7 +27,7 @@ TERMS = {
     "purity": "Share of dreams whose label agrees with the real test samples nearest to them.",
     "floor": "The accuracy of a plain network that learns in sequence; if none was run, 1 divided by the number of "
     "classes that tasks share, else of tasks.",
-    "ceiling": "The accuracy of training on all tasks together; if that was not run, 1.",
+    "ceiling": "The best accuracy of training on all tasks together; if that was not run, 1.",
     "macro": "The mean of the accuracies of all classes, each counted once however many rows it has.",
     "unknown": "Share of rows that the memory marks as unlike anything it has learned.",
     "ece": "Expected calibration error: how far the stated probability is from the share of right answers. 0 is best.",
@@ -106,7 +106,7 @@ def _environment() -> Environment:
     environment.filters |= {"names": text.join_names, "ratio": text.format_ratio}
     environment.filters |= {"percent": text.format_percent, "bytes": text.format_bytes}
     environment.filters |= {"duration": text.format_duration}
-    environment.globals |= {"phases": PHASES, "most_cells": MAX_CELLS}
+    environment.globals |= {"phases": PHASES, "most_cells": MAX_CELLS, "class_colors": CLASS_COLORS}
     environment.globals |= {"style": Markup(_style()), "script": Markup(_asset("script.js"))}
     return environment
 

@@ -28,7 +28,8 @@ STYLES = {
     for name, (color, dark, marker, *dash) in _TABLE["algorithms"].items()
 }
 OTHER = STYLES.pop("other")  # for every other algorithm
-CLASS_STYLES = [replace(STYLES[name], marker="", dash=()) for name in _TABLE["classes"]]
+CLASS_COLORS = _TABLE["classes"]
+CLASS_STYLES = [replace(STYLES[name], marker="", dash=()) for name in CLASS_COLORS]
 
 
 def style_of(algorithm: str, variant: int = 0) -> Style:

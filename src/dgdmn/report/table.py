@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from dgdmn.report.load import Run
 from dgdmn.report.style import STYLES, css_class, stream_title, style_of
 
 DEFAULT = next(name for name, info in ALGORITHMS.items() if info.short_term)  # of the command line
+TaskCurve = tuple[str, range, tuple[float, ...]]  # a task, the tasks seen from 1, and its accuracy
 MAX_LINES = 50  # tasks drawn as lines of their own; of more, this many are chosen evenly
 
 
@@ -195,31 +195,31 @@ def mean_curve(curves: Sequence[Sequence[float] | NDArray[np.float64]]) -> tuple
     return tuple(mean([float(c[i]) for c in curves if i < len(c)]) for i in range(length))
 
 
-@dataclass(frozen=True)
-class TaskCurve:
-    """The accuracy on one task since it was first learned."""
-
-    task: str
-    column: int
-    steps: tuple[int, ...]  # tasks seen, from 1
-    values: tuple[float, ...]
-
-
-def task_curves(group: Group, *, ltm: bool = False) -> tuple[TaskCurve, ...]:
-    """Accuracy on each task after each task, the mean over seeds; `ltm`: of the long-term memory alone."""
+def task_curves(group: Group, *, ltm: bool = False) -> list[TaskCurve]:
+    """Accuracy on each task since it was first learned, the mean over seeds; `ltm`: of the long-term memory."""
     # A seed may have another order of tasks: its columns are other tasks.
     known = [(run, a) for run, a in _matrices(group, ltm) if run.tasks == group.first.tasks]
+    known = [(run, mask_waiting_tasks(run, a)) for run, a in known] if ltm else known
     if not known:
-        return ()
+        return []
     longest = max((run for run, _ in known), key=lambda run: len(run.accuracy))
     learned, curves = list(dict.fromkeys(longest.columns)), []
     chosen = np.linspace(0, len(learned) - 1, min(len(learned), MAX_LINES)).round().astype(int)
     for column in (learned[i] for i in chosen):
         first = longest.columns.index(column)
         values = mean_curve([matrix[first:, column] for _, matrix in known if len(matrix) > first])
-        steps = tuple(range(first + 1, first + 1 + len(values)))
-        curves.append(TaskCurve(longest.tasks[column], column, steps, values))
-    return tuple(curves)
+        curves.append((longest.tasks[column], range(first + 1, first + 1 + len(values)), values))
+    return curves
+
+
+def mask_waiting_tasks(run: Run, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The matrix of the long-term memory, NaN where a task waits for the sleep that consolidates it."""
+    matrix, sleeps = matrix.copy(), sorted(run.timeline.sleeps)
+    for column in set(run.columns) if sleeps else ():
+        first = run.columns.index(column)
+        slept = next((step for step in sleeps if step > first), len(matrix) + 1)
+        matrix[first : slept - 1, column] = np.nan
+    return matrix
 
 
 def has_ltm_curves(group: Group) -> bool:

@@ -105,6 +105,22 @@ def test_values_are_read_by_pointer_and_by_arrow_keys(opened, address):
     assert not readout.is_visible()
 
 
+def test_a_tap_on_a_phone_shows_values(opened, address):
+    page = opened(address, **PHONE).page
+    chart, readout = page.locator("svg.chart[data-x]:visible").first, page.locator("#readout")
+    chart.tap()
+    assert readout.is_visible()
+    assert any(character.isdigit() for character in readout.inner_text())
+    page.locator("h1").tap()
+    assert not readout.is_visible()
+
+
+def test_a_wide_table_fits_a_desk(opened, address):
+    page = opened(address, viewport={"width": 1280, "height": 900}).page
+    region = page.get_by_role("region", name="Time and memory").first
+    assert region.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
 def test_the_matrix_has_its_values_and_can_be_reached_by_keyboard(opened, address):
     page = opened(address).page
     table = page.locator("table.heat:visible").first

@@ -116,7 +116,7 @@
     box.textContent = term.dataset.tip;
     put(box, at.left, at.bottom + 6);
   }
-  document.addEventListener("pointermove", (event) => {
+  function point(event) {
     const term = event.target.closest?.("abbr[data-tip]");
     if (term) return define(term);
     const chart = event.target.closest?.("svg.chart");
@@ -127,7 +127,8 @@
     let nearest = 0;
     xs.forEach((one, index) => { if (Math.abs(one - x) < Math.abs(xs[nearest] - x)) nearest = index; });
     tell(chart, nearest, event.clientX, event.clientY);
-  });
+  }
+  for (const kind of ["pointermove", "click"]) document.addEventListener(kind, point); // a tap is a click
   document.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], node = event.target;
     if (event.key === "Escape") hide();

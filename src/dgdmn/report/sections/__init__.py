@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from dgdmn.core.text import format_ratio
-from dgdmn.report.charts import FROM, Line, Panel, line_svg, zoom
+from dgdmn.report.charts import Line, Panel, line_svg, zoom
 from dgdmn.report.table import Group, mean
 
 Data = dict[str, Any]
@@ -19,9 +19,7 @@ def view(panel: Panel, where: str, key: str = "", wide: bool = False, table: boo
     rows = [[f"{x:g}", *(_cell(one.get(x, float("nan")), panel) for one in values)] for x in places]
     columns = [panel.x_label, *(line.name for line in panel.lines)]
     svg = line_svg(panel, f"{panel.title}, {where}", wide=wide)
-    zoomed = panel.y_range == (FROM, 1.0)
-    note = f"The vertical axis starts at {FROM:g}, not at 0." if zoomed else ""
-    data = {"title": panel.title, "note": note, "svg": svg, "key": key}
+    data = {"title": panel.title, "svg": svg, "key": key}
     return data | {"columns": columns, "rows": rows}
 
 

@@ -12,7 +12,7 @@ from dgdmn.report.charts import Line, Panel, zoom
 from dgdmn.report.load import PHASES, Run
 from dgdmn.report.sections import Data, compare, group_line, step_lines, view
 from dgdmn.report.style import HEAT_STEPS, Style
-from dgdmn.report.table import Group, Stream, has_ltm_curves, mean_curve
+from dgdmn.report.table import Group, Stream, has_ltm_curves, mask_waiting_tasks, mean_curve
 
 LONG = 20  # a stream with this many tasks also shows the last ten by themselves
 MAX_CELLS = 4_000  # cells of a matrix that fit on a page
@@ -57,11 +57,11 @@ def task_panel(group: Group, *, ltm: bool = False) -> Panel:
     """The accuracy of each task after each task, the mean over seeds."""
     found = table.task_curves(group, ltm=ltm)
     style = Style(group.style.color, group.style.dark)
-    lines = [Line(shorten(c.task, 24), c.steps, c.values, style) for c in found]
+    lines = [Line(shorten(task, 24), steps, values, style) for task, steps, values in found]
     n = sum(run.tasks == group.first.tasks for run in group.runs)
     seeds = f", mean of {count_noun(n, 'seed')}" if n > 1 else ""
     title = f"{group.name}{', LTM alone' if ltm else ''}{seeds}"
-    steps = max([len(group.first.tasks), *(curve.steps[-1] for curve in found)])
+    steps = max([len(group.first.tasks), *(steps[-1] for _, steps, _ in found)])
     panel = Panel(title, lines, y_label="accuracy on task", x_range=(1, steps), ends=True)
     return replace(panel, marks=group.first.timeline.sleeps)
 
@@ -73,9 +73,10 @@ def heatmaps(stream: Stream) -> list[Data]:
         runs = [run for run in runs if run in [group.first for group in stream.groups]]
     maps = []
     for run in runs:
-        tables = [("Whole memory", run.accuracy), ("Long-term memory alone", run.accuracy_ltm)]
-        shown = tables if has_ltm_curves(Group([run])) else tables[:1]
-        cells = [(caption, _cells(run, a)) for caption, a in shown if a is not None]
+        cells = [("Whole memory", _cells(run, run.accuracy))]
+        if run.accuracy_ltm is not None and has_ltm_curves(Group([run])):
+            ltm = mask_waiting_tasks(run, run.accuracy_ltm)
+            cells.append(("Long-term memory alone", _cells(run, ltm)))
         maps.append({"name": run.name, "run": run, "tables": cells})
     return maps
 

@@ -16,7 +16,7 @@ from dgdmn.report.artifacts import (
     embed,
     read_dreams,
 )
-from dgdmn.report.charts import Array, Line, Panel, scatter_svg
+from dgdmn.report.charts import Array, Line, Panel, scatter_svg, sort_labels
 from dgdmn.report.images import picture
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data, compare, group_line, step_lines
@@ -104,7 +104,8 @@ def latent_section(stream: Stream) -> Data:
     """The latent space and the resilience of the groups that recorded them; empty if there are none."""
     (found, notes), (known, more) = latent_maps(stream), group_resilience(stream)
     label, restored = "t-SNE of the latent space", []
-    maps = [(g.name, scatter_svg(z, y, f"{label}, {g.first.name}")) for g, z, y in found]
+    named = [(g.name, z, y, f"{label}, {g.first.name}") for g, z, y in found]
+    maps = [(name, scatter_svg(z, y, alt), sort_labels(y)) for name, z, y, alt in named]
     for group, (first, *_) in known:
         if first.images is not None:
             alt = f"Corrupted samples above, their reconstructions below, {group.name}"

@@ -10,7 +10,8 @@ from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import COLUMNS, Group, Stream, changed_options, mean
 
-Bound = tuple[float, str]  # a floor or a ceiling, and its source
+Bound = tuple[float, str, Group | None]  # a floor or a ceiling, its source, the group if run
+CLOSE = 0.01  # accuracies that differ by no more are equally good
 MAX_BARS = 12  # methods in the first picture; of more, the best setting of each algorithm
 
 
@@ -93,48 +94,52 @@ def _percent(share: float) -> str:
 
 def result_tables(stream: Stream) -> list[Data]:
     """A part of the table for each setting: its groups with a verdict each, floor and ceiling."""
-    tables, best = [], COLUMNS[0].best_groups(stream.groups)
-    for title in dict.fromkeys(group.setting for group in stream.groups):
-        groups = [group for group in stream.groups if group.setting == title]
-        floor, ceiling = find_bounds(stream, groups)
-        lines = [describe_group(group, floor[0], ceiling[0]) for group in groups]
-        lines = [line | {"is_best": line["group"] in best} for line in lines]
-        (low, why), (high, which) = floor, ceiling
-        bounds = f"Floor {format_ratio(low)} ({why}), ceiling {format_ratio(high)} ({which})."
-        tables.append({"title": title, "bounds": bounds, "lines": lines})
+    tables, best, parts = [], COLUMNS[0].best_groups(stream.groups), dict[str, list[Group]]()
+    for group in stream.groups:
+        parts.setdefault(group.setting, []).append(group)
+    macro = any(run.is_unbalanced for run in stream.runs)
+    bounds = {title: find_bounds(stream, groups) for title, groups in parts.items()}
+    for title, groups in parts.items():
+        (low, why, _), (high, which, top) = bounds[title]
+        rivals = [group for t, (_, one) in bounds.items() if one[2] is top for group in parts[t]]
+        above = [g for g in rivals if top and not g.is_ceiling and g.mean("acc") > high + CLOSE]
+        facts = {"floor": low, "ceiling": high, "top": top, "above": above, "close": CLOSE}
+        lines = [describe_group(group) | facts | {"is_best": group in best} for group in groups]
+        text = f"Floor {format_ratio(low)} ({why})"
+        if top and above:
+            highest = max(above, key=lambda group: group.mean("acc"))
+            text += f". {top.title} reached {format_ratio(high)}, so it is not a ceiling here: "
+            text += f"{highest.title} reached {format_ratio(highest.mean('acc'))}."
+        else:
+            text += f", ceiling {format_ratio(high)} ({which})."
+        tables.append({"title": title, "bounds": text, "lines": lines, "macro": macro})
     return tables
 
 
 def find_bounds(stream: Stream, groups: Sequence[Group]) -> tuple[Bound, Bound]:
-    """Floor: a plain network trained in sequence, else what guessing gives. Ceiling: joint training, else 1.
+    """Floor: a plain network trained in sequence, else what guessing gives. Ceiling: the best joint training, else 1.
 
     They come from the same setting if it has them, else from another preset or protocol with the same tasks.
     """
-    first = groups[0].first
-    low = _chance(first)
-    high = (1.0, "no errors; joint training was not run")
-    if floor := _closest(stream, first, "none"):
-        low = (floor.mean("acc"), f"{floor.name}, run here")
-    if ceiling := _closest(stream, first, "ceiling"):
-        prior = any(_prior_predicts(group.first) for group in groups)
-        note = "; a learner alone, a memory whose prior predicts may exceed it" if prior else ""
-        high = (ceiling.mean("acc"), f"{ceiling.name}, run here{note}")
-    return low, high
+    run, high = groups[0].first, (1.0, "no errors; joint training was not run", None)
+    floor, ceiling = (_closest(stream, run, category) for category in ("none", "ceiling"))
+    return floor or _chance(run), ceiling or high
 
 
 def _chance(run: Run) -> Bound:
     """1/K if tasks share some of the K classes, else 1/T: one of T tasks is known."""
     n, classes = len(run.tasks), len(run.classes)
     if run.shared_classes or 0 < classes < n:
-        return 1 / classes, f"1/{classes}: guessing among {count_noun(classes, 'class', 'classes')}"
-    return 1 / n, f"1/{n}: one of {count_noun(n, 'task')} known"
+        named = count_noun(classes, "class", "classes")
+        return 1 / classes, f"1/{classes}: guessing among {named}", None
+    return 1 / n, f"1/{n}: one of {count_noun(n, 'task')} known", None
 
 
-def _closest(stream: Stream, run: Run, category: str) -> Group | None:
-    """The group of an algorithm of this category that is most like a run."""
+def _closest(stream: Stream, run: Run, category: str) -> Bound | None:
+    """The group of an algorithm of this category that is most like a run, and of several the best."""
     found = [group for group in stream.groups if group.ended and _fits(group.first, run, category)]
-    found.sort(key=lambda g: (g.first.preset != run.preset, g.first.together != run.together))
-    return found[0] if found else None
+    found.sort(key=lambda g: (g.first.preset != run.preset, -g.mean("acc")))
+    return (found[0].mean("acc"), f"{found[0].name}, run here", found[0]) if found else None
 
 
 def _fits(candidate: Run, run: Run, category: str) -> bool:
@@ -151,17 +156,11 @@ def _fits(candidate: Run, run: Run, category: str) -> bool:
     )
 
 
-def _prior_predicts(run: Run) -> bool:
-    has_prior = run.info.generative and run.options.get("generator") != "mixture"
-    return has_prior and run.options.get("predict_with") == "learner+prior"
-
-
-def describe_group(group: Group, floor: float, ceiling: float) -> Data:
+def describe_group(group: Group) -> Data:
     """The facts that decide what a result means; verdict.html says it in one sentence."""
     run = max(group.runs, key=lambda run: len(run.accuracy))
     facts: Data = {"group": group, "run": run, "info": group.first.info}
     facts |= {name: group.mean(name) for name in ("acc", "learned")}
-    facts |= {"prior_predicts": _prior_predicts(group.first), "floor": floor, "ceiling": ceiling}
     facts["missing"] = len(group.ended) - len(group.values("acc"))
     return facts | {"knows_only_last": _knows_only_last(group)}
 
