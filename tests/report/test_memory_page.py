@@ -44,6 +44,14 @@ def test_images_and_evaluations():
     assert ".250</td><td>.125</td><td>–" in html
 
 
+def test_tasks_show_their_first_and_latest_accuracy():
+    one = {"time": "2026-02-03T04:05:06+00:00", "data": "a.csv", "rows": 8, "accuracy": 0.5}
+    one |= {"macro": 0.25, "by_class": {}, "ece": 0.125, "unknown": None}
+    history = [one | {"by_task": {SCRIPT: [right, 8]}} for right in (8, 7, 6)]
+    assert "<td>1.000</td><td>.750</td></tr>" in render_memory(facts(evaluations=history))
+    assert "<td>–</td><td>–</td></tr>" in render_memory(facts(evaluations=[one | {"by_task": {}}]))
+
+
 def test_typical_values_of_named_columns_and_few_classes():
     def page(classes, named):
         rows = [(f"c{n}", [[155.2, 148.7], [0.963, 0.67]]) for n in range(classes)]
@@ -68,6 +76,7 @@ def test_many_classes_have_a_list_of_mistakes():
         "accuracy": 60 / 65,
         "macro": 0.9,
         "by_class": {name: (1, sum(row)) for name, row in counts.items()},
+        "by_task": {},
         "answers": names,
         "confusion": counts,
         "bins": [(0.9, 0.5, 65)],

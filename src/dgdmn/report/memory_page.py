@@ -1,7 +1,7 @@
 """The page of a memory on disk. The command line gathers the facts; this module only arranges them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dgdmn.core.text import count_noun, format_bytes, format_percent, format_ratio, worst_first
@@ -22,6 +22,10 @@ def render_memory(facts: Mapping[str, Any]) -> str:
     part_of = facts["budget"] or facts["bytes"] or 1
     data: Data = {**facts, "title": f"Memory {facts['name']}", "text": _summary(facts)}
     data |= {"sheet": None, "typical": None, "most": MAX_ROWS, "few": MAX_CLASSES}
+    tests = [*facts["evaluations"], *([test] if test else [])]
+    data["accuracies"] = {
+        task["name"]: _first_and_last(task["name"], tests) for task in facts["tasks"]
+    }
     if images := dreams.get("images"):
         columns = max(map(len, images.values()))
         data["sheet"] = picture(list(images.values()), columns, "Dreams, one row for each label")
@@ -42,6 +46,13 @@ def format_spread(mean: float, spread: float) -> str:
     """
     decimals = min(6, max(0, 1 - math.floor(math.log10(spread or 1.0))))
     return f"{mean:,.{decimals}f} ± {spread:,.{decimals}f}"
+
+
+def _first_and_last(task: str, tests: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Accuracy on a task in the first and in the last test that had rows of it."""
+    counts = [test["by_task"][task] for test in tests if task in test["by_task"]]
+    shares = [right / n for right, n in counts]
+    return (format_ratio(shares[0]), format_ratio(shares[-1])) if shares else ("–", "–")
 
 
 def _summary(facts: Mapping[str, Any]) -> str:
