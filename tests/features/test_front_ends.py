@@ -115,7 +115,7 @@ def test_units_see_most_rows_of_a_heavy_tailed_column():
     """A few huge values change neither side of the scale, so they leave the features of other rows alone."""
     rows = np.exp(1.5 * np.random.default_rng(0).standard_normal((400, 3)))
     reach = np.median(rows, axis=0) * [[1 - np.exp(-1.5)] * 3, [np.exp(1.5) - 1] * 3]
-    np.testing.assert_allclose(Scale.fit_sides(rows, 0).spread, reach, rtol=0.2)
+    np.testing.assert_allclose(Scale.fit_sides(rows, 0).spread, reach, rtol=0.3)
     broken = rows.copy()
     broken[::50] *= 1e6
     clean, other = (FrontEnd.fit(x, "relu", seed=0).apply(rows) for x in (rows, broken))

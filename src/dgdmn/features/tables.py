@@ -30,6 +30,8 @@ MAX_COLUMN = 250.0
 _SCALE_KEYS = ("center", "spread")
 QUANTILES = (0.16, 0.5, 0.84)
 """The median, and one deviation below and above it if a column is normal."""
+FEW_ROWS = 50
+"""Rows that mean and deviation count as, beside the quantiles (docs/LOG.md)."""
 MIN_SIDE_SHARE = 0.05
 """A side of a column that reaches less far than this share of the mean reach gets the mean reach."""
 
@@ -45,30 +47,27 @@ class Scale:
     @classmethod
     def fit(cls, X: Doubles, seed: int, weight: Doubles | None = None) -> Self:
         """Means and deviations of the first rows; raises an error for one row or equal rows, which have none."""
-        mean, spread = X.mean(axis=0), X.std(axis=0)
-        if weight is not None:
-            mean = weight @ X / weight.sum()
-            spread = np.sqrt(weight @ (X - mean) ** 2 / weight.sum())
-        varies = spread > 1e-9 * np.abs(X).max(axis=0)
-        if not varies.any():
-            what = "1 sample, which has" if len(X) == 1 else f"{len(X)} equal samples, which have"
-            raise UsageError(
-                f"the first call has {what} no scale; begin with different rows, pass "
-                "scale=(center, spread), or use features='none'"
-            )
-        spread = np.where(varies, spread, 1.0)
-        return cls(mean + _offset(seed, spread), spread)
+        mean, deviation = _moments(X, weight)
+        return cls(mean + _offset(seed, deviation), deviation)
 
     @classmethod
     def fit_sides(cls, X: Doubles, seed: int, weight: Doubles | None = None) -> Self:
-        """Medians, and the reach on either side of them: a few huge values change neither."""
-        deviation = cls.fit(X, seed, weight).spread
+        """Medians, and the reach on either side of them: a few huge values change neither.
+
+        Quantiles of few rows are noisy, so mean and deviation count as FEW_ROWS more rows; the deviation as three
+        reaches at most.
+        """
+        mean, deviation = _moments(X, weight)
         low, median, high = weighted_quantiles(X, QUANTILES, weight)
         reach = (high - low) / 2
         reach = np.where(reach > 1e-9 * deviation, reach, deviation)  # most rows may be equal
         sides = np.stack([median - low, high - median])
-        spread = np.where(sides > MIN_SIDE_SHARE * reach, sides, reach)
-        return cls(median + _offset(seed, reach), spread)
+        sides = np.where(sides > MIN_SIDE_SHARE * reach, sides, reach)
+        n = len(X) if weight is None else weight.sum()
+        share = n / (n + FEW_ROWS)
+        spread = sides**share * np.minimum(deviation, 3 * reach) ** (1 - share)
+        center = share * median + (1 - share) * np.clip(mean, low, high)
+        return cls(center + _offset(seed, reach), spread)
 
     @classmethod
     def parse(cls, scale: Any, n_columns: int) -> Self:
@@ -111,6 +110,22 @@ class Scale:
             return self.spread
         side: Doubles = np.where(distance < 0, self.spread[0], self.spread[1])
         return side
+
+
+def _moments(X: Doubles, weight: Doubles | None) -> tuple[Doubles, Doubles]:
+    """Mean and deviation of each column; the deviation is 1 where a column is constant."""
+    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    if weight is not None:
+        mean = weight @ X / weight.sum()
+        deviation = np.sqrt(weight @ (X - mean) ** 2 / weight.sum())
+    varies = deviation > 1e-9 * np.abs(X).max(axis=0)
+    if not varies.any():
+        what = "1 sample, which has" if len(X) == 1 else f"{len(X)} equal samples, which have"
+        raise UsageError(
+            f"the first call has {what} no scale; begin with different rows, pass "
+            "scale=(center, spread), or use features='none'"
+        )
+    return mean, np.where(varies, deviation, 1.0)
 
 
 def _offset(seed: int, spread: Doubles) -> Doubles:
