@@ -11,7 +11,7 @@ from dgdmn.cli.options import parse
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.text import count_noun
 from dgdmn.report.table import mean
-from dgdmn.runs.executor import Failure, run_all
+from dgdmn.runs.executor import Failure, LocalCluster, run_all
 from dgdmn.runs.spec import RunSpec
 from reproduction.page import write_pages
 from reproduction.results import NOT_ENDED, Results, collect, load_results
@@ -87,7 +87,8 @@ def _run(targets: Sequence[Target], args: Namespace) -> list[Failure]:
     known = {spec: [run.number("seconds") for run in results.find(spec)] for spec in specs}
     specs.sort(key=lambda spec: mean(known[spec] or [math.inf]), reverse=True)
     with show_progress({spec.name: args.out / spec.name for spec in specs}, jobs) as update:
-        done = run_all(specs, args.out, jobs, lambda ended: update({one.run for one in ended}))
+        cluster = LocalCluster(jobs)
+        done = run_all(specs, args.out, cluster, lambda ended: update({one.run for one in ended}))
     return failures + done
 
 

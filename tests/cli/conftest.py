@@ -81,7 +81,7 @@ class InProcessCluster:
 
 @pytest.fixture
 def in_process(monkeypatch):
-    monkeypatch.setattr("dgdmn.runs.executor.LocalCluster", InProcessCluster)
+    monkeypatch.setattr("dgdmn.cli.run.LocalCluster", InProcessCluster)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from dgdmn.config import override, resolve
 from dgdmn.records import RunRecord, read_status
-from dgdmn.runs.executor import Failure, run_all
+from dgdmn.runs.executor import Failure, LocalCluster, run_all
 from dgdmn.runs.spec import RunSpec
 
 FEW = {"samples_per_task": 16, "learner_epochs": 1, "min_steps": 4}
@@ -29,7 +29,7 @@ def test_a_failure_longer_than_a_pipe_holds_is_reported(tmp_path):
     def look(failures):
         assert time.monotonic() - began < 120, "it waits for a full pipe"
 
-    (failure,) = run_all([spec(device="x" * 100_000)], tmp_path, 1, look)
+    (failure,) = run_all([spec(device="x" * 100_000)], tmp_path, LocalCluster(1), look)
     assert failure.run == spec().name
     assert failure.usage
     assert "xxx" in failure.message
@@ -46,7 +46,7 @@ def test_a_killed_run_is_reported_and_the_others_are_completed(tmp_path):
         if status and status["phase"] == "learning" and not killed:
             killed.append(os.kill(status["pid"], signal.SIGKILL))
 
-    (failure,) = run_all([slow, quick], tmp_path, 2, look, every=0.05)
+    (failure,) = run_all([slow, quick], tmp_path, LocalCluster(2), look, every=0.05)
     assert (failure.run, failure.usage) == (slow.name, False)
     assert "ended with code -9" in failure.message
     assert RunRecord.read(tmp_path / quick.name).complete
@@ -62,7 +62,7 @@ def test_an_error_in_the_caller_stops_the_runs_and_saves_them(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_all([slow], tmp_path, 1, look, every=0.05)
+        run_all([slow], tmp_path, LocalCluster(1), look, every=0.05)
     status = read_status(tmp_path / slow.name)
     assert (status["phase"], status["message"]) == (
         "stopped",
@@ -126,9 +126,8 @@ class Recorder:
         self.calls.append("shutdown")
 
 
-def test_a_cluster_gets_as_many_runs_as_it_has_slots(tmp_path, monkeypatch):
+def test_a_cluster_gets_as_many_runs_as_it_has_slots(tmp_path):
     cluster, specs = Recorder(), [spec(seed=seed) for seed in range(5)]
-    monkeypatch.setattr("dgdmn.runs.executor.LocalCluster", lambda _: cluster)
-    failures = run_all(specs, tmp_path, 9, cluster.end_first, every=0.01)
+    failures = run_all(specs, tmp_path, cluster, cluster.end_first, every=0.01)
     assert cluster.calls == [0, 1, 2, 3, 4, "stop", "shutdown"]
     assert [failure.run for failure in failures] == [specs[1].name, specs[3].name]

@@ -17,7 +17,7 @@ from dgdmn.core.text import format_entry, join_names
 from dgdmn.records import RunRecord, read_status
 from dgdmn.report import preload, write_report
 from dgdmn.runs.environment import available_cores, default_threads
-from dgdmn.runs.executor import Failure, run_all
+from dgdmn.runs.executor import Failure, LocalCluster, run_all
 from dgdmn.runs.spec import RunSpec, find_run, make_spec
 from dgdmn.streams import DataFile
 from dgdmn.streams.fetch import verify
@@ -182,7 +182,7 @@ def execute_all(specs: Sequence[RunSpec], out: Path, jobs: int) -> Outcome:
                 print_result(RunRecord.read(directory))
 
     with show_progress(directories, jobs) as update:
-        failures = run_all(pending, out, jobs, look)
+        failures = run_all(pending, out, LocalCluster(jobs), look)
     found = (find_run(spec, out) for spec in specs)
     return [record for record in found if record is not None and record.complete], failures
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Protocol
 
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import DgdmnError, UsageError
@@ -35,15 +36,30 @@ Result = Future[Failure | None]
 Look = Callable[[Sequence[Failure]], None]
 
 
+class Cluster(Protocol):
+    """Executes runs somewhere; `slots` of them at a time."""
+
+    slots: int
+
+    def submit(self, spec: RunSpec, out: Path) -> Result:
+        """Start a run; the result is None if it is completed."""
+
+    def stop(self) -> None:
+        """Ask all runs to save and end."""
+
+    def shutdown(self) -> None:
+        """Wait until all runs have ended."""
+
+
 def run_all(
-    specs: Sequence[RunSpec], out: Path, jobs: int, look: Look, every: float = 0.2
+    specs: Sequence[RunSpec], out: Path, cluster: Cluster, look: Look, every: float = 0.2
 ) -> list[Failure]:
-    """Execute the runs, at most `jobs` at a time; a failed run does not stop the others.
+    """Execute the runs, as many at a time as the cluster has slots; a failed run does not stop the others.
 
     `look` is called about every `every` seconds with the failures so far. Progress is in status.json.
     SIGTERM and SIGHUP stop the runs as Ctrl-C does: they are saved, and KeyboardInterrupt is raised.
     """
-    cluster, asked = LocalCluster(jobs), threading.Event()
+    asked = threading.Event()
     waiting, failures = list(specs), list[Failure]()
     running: set[Result] = set()
 
