@@ -166,6 +166,19 @@ def test_a_stream_can_be_pickled():
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(own))[1].train.x, own[1].train.x)
 
 
+@pytest.mark.parametrize("with_tasks", [True, False])
+def test_chunks_are_the_training_rows_in_order(with_tasks):
+    stream = load("embedded")[:2]
+    chunks = list(stream.chunks(100, with_tasks=with_tasks))
+    assert max(map(len, chunks)) == 100
+    rows = np.concatenate([task.train.x for task in stream])
+    np.testing.assert_array_equal(np.concatenate([chunk.x for chunk in chunks]), rows)
+    assert {chunk.task for chunk in chunks} == ({"0", "1"} if with_tasks else {None})
+    assert all(len({*chunk.y.tolist()}) == 1 for chunk in chunks), "no chunk spans two tasks"
+    with pytest.raises(UsageError, match="size is 0: give a whole number of at least 1"):
+        next(stream.chunks(0))
+
+
 def test_importing_is_cheap():
     modules = "dgdmn.streams, dgdmn.streams.fetch, dgdmn.streams.mnist, dgdmn.streams.images"
     code = f"import sys, {modules}; print(*sys.modules)"

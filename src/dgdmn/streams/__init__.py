@@ -12,11 +12,12 @@ from dgdmn.config import Config
 from dgdmn.config.registry import load_target, stream_info
 from dgdmn.core.errors import UsageError, suggestion
 from dgdmn.streams.arrays import from_arrays, from_frame
-from dgdmn.streams.base import Rows, Task, TaskStream
+from dgdmn.streams.base import Chunk, Rows, Task, TaskStream
 from dgdmn.streams.files import DataFile
 from dgdmn.streams.readers import read_arrays
 
 __all__ = [
+    "Chunk",
     "DataFile",
     "Rows",
     "Task",

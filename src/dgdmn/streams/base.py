@@ -1,7 +1,7 @@
 """Rows, tasks and streams of tasks, and what every stream shares."""
 
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, Self, overload
@@ -31,6 +31,13 @@ class Rows:
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Self:
         """Return copies of the rows at `index`, numbers or a mask."""
         return type(self)(self.x[index], self.y[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk(Rows):
+    """Rows that arrive together; a task of None says that the boundaries of tasks are unknown."""
+
+    task: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +141,16 @@ class TaskStream(Sequence[Task]):
             part._numbers = self._numbers[index]
             return part
         return self._load_task(self._numbers[index])
+
+    def chunks(self, size: int, *, with_tasks: bool = True) -> Iterator[Chunk]:
+        """Return the training rows of one task after the other, at most `size` at a time, as a sensor delivers them."""
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise UsageError(f"size is {size!r}: give a whole number of at least 1")
+        for task in self:
+            for start in range(0, len(task.train), size):
+                part = slice(start, start + size)
+                name = task.name if with_tasks else None
+                yield Chunk(task.train.x[part], task.train.y[part], name)
 
     def __repr__(self) -> str:
         return f"TaskStream({self.name!r}, {len(self)} tasks, seed={self.seed})"
