@@ -288,3 +288,16 @@ def test_an_invalid_gzip_file_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"damaged\.gz cannot be unpacked"):
         read_idx(path)
+
+
+def test_photos_are_turned_as_their_camera_says(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    upright = np.zeros((8, 16), np.uint8)
+    upright[:, :8] = 255
+    for name, pixels, orientation in (("a", upright, 1), ("b", np.rot90(upright), 6)):
+        folder = tmp_path / name
+        folder.mkdir()
+        exif = image.Exif()
+        exif[0x0112] = orientation
+        image.fromarray(np.ascontiguousarray(pixels)).save(folder / "0.png", exif=exif)
+    np.testing.assert_array_equal(read_arrays(tmp_path).X, [upright, upright])

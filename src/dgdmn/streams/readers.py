@@ -213,8 +213,8 @@ def _common_size(path: Path, sizes: Sequence[Size], given: Size | None) -> Size:
 
 @contextmanager
 def _open_image(file: Path) -> Iterator["Image"]:
-    """An image of an allowed format and size. An error while it is open is the fault of its file."""
-    from PIL import Image
+    """An upright image of an allowed format and size. An error while it is open is the fault of its file."""
+    from PIL import ExifTags, Image, ImageOps
 
     try:
         with warnings.catch_warnings():
@@ -226,7 +226,9 @@ def _open_image(file: Path) -> Iterator["Image"]:
                     raise DataError(f"{file} has {size}: make it smaller")
                 if image.mode.startswith(("I", "F")):
                     raise DataError(f"{file} has more than 8 bits per pixel: save it with 8 bits")
-                yield image
+                # Cameras store a turned photo as it was taken, and how to turn it.
+                is_turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
+                yield ImageOps.exif_transpose(image) if is_turned else image
     except DgdmnError:
         raise
     except Exception as error:
