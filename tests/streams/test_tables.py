@@ -220,3 +220,13 @@ def test_labels_as_pandas_and_people_write_them(tmp_path, cells, expected):
     path = tmp_path / "a.csv"
     path.write_text("a,label\n" + "".join(f"1,{cell}\n" for cell in cells))
     assert read_arrays(path).y.tolist() == expected
+
+
+def test_a_column_that_changes_from_dates_to_text_is_refused(tmp_path):
+    path = write(tmp_path / "a.csv", "a,day,label\n1,2024-01-01,x\n2,,y\n3,yesterday,x\n")
+    with pytest.raises(
+        DataError, match=r"'yesterday' in row 4, column 'day', which has dates above"
+    ):
+        read_arrays(path)
+    path = write(tmp_path / "a.csv", "a,day,label\n1,monday,x\n2,,y\n3,2024-01-01,x\n")
+    assert read_arrays(path).table.column("day").tolist() == ["monday", None, "2024-01-01"]

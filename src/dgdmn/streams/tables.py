@@ -359,10 +359,15 @@ class _Cells:
         if words <= {"true", "false"}:
             truth = {None: math.nan} | {cell: cell.lower() == "true" for cell in self._seen}
             return np.array([truth[one] for one in self.texts], np.float64)
-        if all(map(_DATE.fullmatch, self._seen)):
-            dates = {None: None} | {cell: _to_date(cell) for cell in self._seen}
-            if [*dates.values()].count(None) == 1:
-                return np.array([dates[one] for one in self.texts], "M8[us]")
+        dates = {cell: _to_date(cell) if _DATE.fullmatch(cell) else None for cell in self._seen}
+        if None not in dates.values():
+            return np.array([dates.get(one or "") for one in self.texts], "M8[us]")
+        if next(iter(dates.values())) is not None:  # it begins with dates
+            odd = next(cell for cell, date in dates.items() if date is None)
+            where = f"row {self.texts.index(odd) + 2}, column {self.name!r}"
+            advice = "fix the cell, or leave the column out (ignore, --ignore)"
+            what = f"{shorten(odd)!r} in {where}, which has dates above"
+            raise DataError(f"{self.path} has {what}: {advice}")
         return _objects(self.texts)
 
 
