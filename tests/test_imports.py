@@ -7,7 +7,7 @@ import pytest
 
 import dgdmn
 
-HEAVY = {"torch", "sklearn", "matplotlib", "rich", "tyro", "pooch"}
+HEAVY = {"torch", "sklearn", "matplotlib", "rich", "pooch"}
 WITHOUT_TORCH = [
     "dgdmn.config",
     "dgdmn.config.registry",
@@ -24,7 +24,9 @@ WITHOUT_TORCH = [
     "dgdmn.metrics",
     "dgdmn.records",
     "dgdmn.report",
+    "dgdmn.cli.facts",
     "dgdmn.runs.environment",
+    "dgdmn.runs.plan",
     "dgdmn.runs.runner",
     "dgdmn.service",
     "dgdmn.storage",
@@ -70,7 +72,7 @@ def test_learning_loads_torch_only_for_networks_and_no_plots(preset):
     learn = f"DGDMN({preset!r}, min_steps=1).fit([[0.0], [1.0], [2.0]], [0, 1, 1])"
     loaded = packages_loaded_by(f"from dgdmn import DGDMN\n{learn}")
     assert ("torch" in loaded) == (preset == "deep")
-    assert not loaded & {"matplotlib", "rich", "tyro", "pooch"}
+    assert not loaded & {"matplotlib", "rich", "pooch"}
 
 
 def test_exports():

@@ -15,6 +15,7 @@ from dgdmn.core.text import format_option, join_names
 from dgdmn.features import FrontEnd
 from dgdmn.memory.code import triangle_bytes
 from dgdmn.memory.mixture import MixtureMemory
+from dgdmn.runs.plan import MAX_TASKS, plan_next
 from dgdmn.storage import bytes_in
 
 MAX_SHOWN = 100
@@ -44,8 +45,6 @@ def inspect(args: Namespace) -> None:
 
 def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, list[Any]]:
     """The rows of a task, by default the mean so far, and the stages of that many tasks and a sleep."""
-    from dgdmn.runs.plan import MAX_TASKS, plan_next  # imports torch
-
     model, notes = memory
     info = model.info()
     times, seen = (sum(pair[n] for pair in notes["tasks"].values()) for n in (0, 1))

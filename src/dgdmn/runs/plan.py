@@ -1,4 +1,7 @@
-"""What learning will take: the samples, optimizer steps and bytes of each task and each sleep."""
+"""What learning will take: the samples, optimizer steps and bytes of each task and each sleep.
+
+What imports torch is imported where networks are planned: `dgdmn inspect` of a mixture memory needs none.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,18 +12,14 @@ import numpy as np
 
 from dgdmn.algorithms import algorithm
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.exemplars import LABEL_BYTES, exemplar_capacity
 from dgdmn.config import Config, override
 from dgdmn.config.registry import AlgorithmInfo, algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.features import FrontEnd
 from dgdmn.memory.code import MixtureSpec, triangle_bytes
-from dgdmn.memory.code_buffer import CodeBuffer
 from dgdmn.memory.mixture import gather
 from dgdmn.memory.replay import allocate
 from dgdmn.memory.unknown import SKETCH_BYTES
-from dgdmn.networks.factory import NetworkFactory
-from dgdmn.networks.train import Schedule
 from dgdmn.storage import bytes_in
 
 MAX_TASKS = 1_000  # of `plan_next`: a memory may state any number
@@ -60,6 +59,8 @@ def plan_stream(name: str, config: Config, tasks: Labels, shape: tuple[int, ...]
         planner.bytes = model.memory_bytes() - model.exemplar_bytes()
         planner.capacity = _capacity(planner.info, config, outputs, shape)
         if planner.has_codes:
+            from dgdmn.memory.code_buffer import CodeBuffer
+
             planner.code_bytes = CodeBuffer(1, config.sttm_latent_dim).bytes_per_sample
     return planner.plan((task, len(y), len(np.unique(y))) for task, y in tasks)
 
@@ -105,8 +106,12 @@ def _count_outputs(config: Config, tasks: Labels) -> int:
 
 def _capacity(info: AlgorithmInfo, config: Config, outputs: int, shape: tuple[int, ...]) -> float:
     """How many training rows an algorithm may keep."""
-    factory = NetworkFactory(config, shape)
-    return exemplar_capacity(factory, outputs) if info.exemplars else math.inf
+    if not info.exemplars:
+        return math.inf
+    from dgdmn.algorithms.exemplars import exemplar_capacity
+    from dgdmn.networks.factory import NetworkFactory
+
+    return exemplar_capacity(NetworkFactory(config, shape), outputs)
 
 
 @dataclass
@@ -133,9 +138,11 @@ class _Planner:
             raise UsageError(f"{title} reads each row once; there are no epochs to plan")
         self.is_mixture = not self.info.has_networks(self.config.generator)
         self.has_codes = self.info.short_term and self.config.code_buffer
-        self.row_bytes = self.width + LABEL_BYTES  # as exemplars: values as bytes
-        if not self.info.exemplars:
-            self.row_bytes = 4 * self.width + 8
+        self.row_bytes = 4 * self.width + 8
+        if self.info.exemplars:
+            from dgdmn.algorithms.exemplars import LABEL_BYTES
+
+            self.row_bytes = self.width + LABEL_BYTES  # values as bytes
 
     def plan(self, tasks: Iterable[tuple[str, int, int]]) -> list[Stage]:
         """The stages of tasks, given by name, rows and classes, and of a last sleep."""
@@ -210,6 +217,8 @@ class _Planner:
 
     def _steps(self, samples: int, memory: str = "ltm") -> int:
         """The optimizer steps of the networks of a memory."""
+        from dgdmn.networks.train import Schedule
+
         config = self.config
         epochs = config.joint_epochs if self.info.replays == "rows" else config.learner_epochs
         trainings = [(epochs, config.min_steps)]
