@@ -104,7 +104,7 @@ def calibration(model: DGDMN, judged: Parts) -> str:
     x, y = (np.concatenate(part) for part in zip(*judged, strict=True))
     p = model.predict_proba(x)
     places = np.searchsorted(model.classes_, y)
-    temperature = model._mixtures(model.fitted_.snapshot(), "score")[0]._frozen().temperature
+    temperature = model._mixtures(model.fitted_.snapshot(), "score")[0].frozen().temperature
     accuracy = float((p.argmax(axis=1) == places).mean())
     error = expected_calibration_error(p, places)
     return f"accuracy {accuracy:.4f}, calibration error {error:.4f} (temperature {temperature:g})"

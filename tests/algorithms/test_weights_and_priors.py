@@ -161,7 +161,7 @@ def skewed(seed=0, n=(180, 20)):
 def test_priors_multiply_the_posterior():
     (X, y), tests = skewed(), skewed(seed=1)[0]
     base = DGDMN(**FIXED).fit(X, y)
-    p, temperature = base.predict_proba(tests), base.fitted_.memory.ltm._frozen().temperature
+    p, temperature = base.predict_proba(tests), base.fitted_.memory.ltm.frozen().temperature
     assert temperature >= 1
     for priors, weights in (
         ("uniform", (1, 1)),

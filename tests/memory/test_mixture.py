@@ -127,7 +127,7 @@ def test_a_class_of_several_tasks_scores_within_its_tasks_and_as_a_whole(d, code
     shared = [np.logaddexp(within[:, k], within[:, 3 + k]) - np.log(2) for k in (0, 1)]
     by_task = np.stack([*shared, within[:, 2]], axis=1)
     scores = (by_task + reference(x, rows, y, 0.03, 0.5, code)) / 2
-    expected = softmax(scores / memory._frozen().temperature, axis=1)
+    expected = softmax(scores / memory.frozen().temperature, axis=1)
     np.testing.assert_allclose(memory.predict_proba(x), expected, atol=1e-6)
 
 
@@ -554,7 +554,7 @@ def test_a_covariance_that_is_not_positive_is_an_error_of_ours():
 def test_score_parts_of_components_without_scatter_are_tied():
     x, y = three_classes(6)
     memory = memory_of(6, [("a", x, y)], own_covariance=1.0)
-    frozen = memory._frozen()
+    frozen = memory.frozen()
     bare = [
         type(one)(one.task, one.label, one.n, one.mean, np.zeros((0, 0)))
         for one in memory.components

@@ -267,14 +267,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         labels = list(np.unique(np.asarray(y if classes is None else classes)).tolist())
         if not labels:
             raise UsageError("classes is empty; give every label that may come, or leave it out")
-        config, shape = self._config(), X.shape[1:]
+        config, shape = self.resolve_config(), X.shape[1:]
         check_labels(labels, config.n_classes)
         rng, outputs = seed_stream(self.random_state), max(config.n_classes, len(labels))
         inputs, closed = self._new_inputs(X, config, weight), classes is not None
         memory = self._new_memory(self._factory(config, inputs, shape), outputs, rng)
         return FittedState(memory, labels, inputs, rng, shape, closed, outputs, config)
 
-    def _config(self) -> Config:
+    def resolve_config(self) -> Config:
         """The preset, overridden by what was passed to the constructor."""
         if not isinstance(self.preset, str | Config):
             raise UsageError(f"preset is {self.preset!r}; give a name or a Config")

@@ -108,7 +108,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
         Sampling does not affect what is learned later.
         """
-        fitted, long_term = self._require_long_term()
+        fitted, long_term = self.require_long_term()
         if not isinstance(n, Integral) or n < 1:
             raise UsageError(f"n is {n!r}; it must be a whole number of at least 1")
         rng = fitted.rng.side_stream() if random_state is None else seed_stream(random_state)
@@ -123,14 +123,14 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def reconstruct(self, X: ArrayLike) -> NDArray[np.float32]:
         """X as the long-term memory models it, in the range learned (uint8 as floats in [0, 1])."""
-        fitted, long_term = self._require_long_term()
+        fitted, long_term = self.require_long_term()
         with self._limits():
             rows = long_term.recall(self._to_inputs(X)).x
         return fitted.inputs.invert(rows, fitted.shape)
 
     def reconstruct_unclipped(self, X: ArrayLike) -> NDArray[np.float32]:
         """Reconstructions, in [0, 1], of inputs that are already in [0, 1], apart from noise."""
-        fitted, long_term = self._require_long_term()
+        fitted, long_term = self.require_long_term()
         with self._limits():
             inputs = fitted.inputs.apply_unclipped(np.asarray(X))
             rows: NDArray[np.float32] = long_term.recall(inputs).x
@@ -148,7 +148,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def latents(self, X: ArrayLike) -> NDArray[np.float32]:
         """The means of q(z | x) in the latent space of the long-term memory, or its code, shape (n, size)."""
-        long_term = self._require_long_term()[1]
+        long_term = self.require_long_term()[1]
         if not self.has_latents():
             name = type(getattr(long_term, "generator", long_term)).__name__
             raise UsageError(f"{name} has no latents; use a generator that is a LatentGenerator")
@@ -158,7 +158,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def predict_long_term(self, X: ArrayLike) -> Array:
         """The labels that the long-term memory alone would give."""
-        long_term = self._require_long_term()[1]
+        long_term = self.require_long_term()[1]
         return self._most_likely(self._predict_with(X, lambda _, x: long_term.predict_proba(x)))
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -280,7 +280,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             chosen=long_term.chosen_settings() if isinstance(long_term, MixtureMemory) else {},
         )
 
-    def _require_long_term(self) -> tuple[FittedState, GenerativeMemory]:
+    def require_long_term(self) -> tuple[FittedState, GenerativeMemory]:
         check_is_fitted(self)
         long_term = self._long_term(self.fitted_)
         if not long_term.tasks:
@@ -325,7 +325,11 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def _has_features(self, fitted: FittedState | None) -> bool:
         """Whether the memory sees features, as a mixture does; None: whether it will."""
-        return isinstance(fitted.inputs, FrontEnd) if fitted else self._uses_mixture(self._config())
+        return (
+            isinstance(fitted.inputs, FrontEnd)
+            if fitted
+            else self._uses_mixture(self.resolve_config())
+        )
 
     def _new_inputs(self, X: Array, config: Config, weight: Weights = None) -> Inputs:
         if not self._uses_mixture(config):
@@ -376,7 +380,9 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         return partial(DeepGenerativeMemory, factory, until_known=not self.uses_task_names)
 
     def _empty_weights(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._uses_mixture(self._config()) else super()._empty_weights()
+        return (
+            nullcontext() if self._uses_mixture(self.resolve_config()) else super()._empty_weights()
+        )
 
     @contextmanager
     def _limits(self) -> Iterator[None]:

@@ -105,7 +105,7 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
     """What a mixture memory keeps: bytes of each part, the settings chosen, and its components."""
     (ltm, *awake), inputs, labels = mixtures, model.fitted_.inputs, model.fitted_.labels
     assert isinstance(inputs, FrontEnd)
-    spec, frozen, components = ltm.spec, ltm._frozen(awake), components_of(model)
+    spec, chosen, components = ltm.spec, ltm.chosen_settings(awake), components_of(model)
     means = sum(int(one.mean.nbytes) for one in components)
     scatters = sum(triangle_bytes(len(one.scatter), one.scatter.itemsize) for one in components)
     pooled, tied = triangle_bytes(spec.d, 8), triangle_bytes(spec.q, 8)
@@ -129,9 +129,9 @@ def _mixture_facts(model: ContinualClassifier, mixtures: Sequence[MixtureMemory]
         "parts": parts,
         "front end": {"features": inputs.kind, "numbers": spec.d, "code": spec.q},
         "chosen": {
-            "shrinkage (λ)": frozen.setting[0],
-            "own covariance (g)": frozen.setting[1],
-            "temperature": frozen.temperature,
+            "shrinkage (λ)": chosen["shrinkage"],
+            "own covariance (g)": chosen["own_covariance"],
+            "temperature": chosen["temperature"],
         },
         "components": described,
         f"components with fewer than {FEW_ROWS} rows": small,

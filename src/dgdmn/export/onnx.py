@@ -69,7 +69,7 @@ def _predictor(model: ContinualClassifier) -> nn.Module:
             return _Predictor(fitted, learner)
         if algorithm_info(name := model.info().algorithm).closed_form:
             raise UsageError(f"{name} cannot be exported; dgdmn, dgr and networks can")
-    elif isinstance(memory := model._require_long_term()[1], DeepGenerativeMemory):
+    elif isinstance(memory := model.require_long_term()[1], DeepGenerativeMemory):
         learner, generator = memory.learner, memory.generator
         if isinstance(learner, Classifier) and isinstance(generator, VAE):
             return _Predictor(fitted, learner, generator, memory.predicting_prior)
@@ -125,7 +125,7 @@ class _MixturePredictor(nn.Module):
         assert isinstance(fitted.inputs, FrontEnd)
         self.front_end = _front_end(fitted.inputs)
         self.units = torch.tensor(fitted.sorted_labels()[1])
-        level, spec = memory._level(), memory.spec
+        level, spec = memory.level(), memory.spec
         self.levels = nn.ModuleList(
             _ClassScores(one, spec.code, memory.n_classes) for one in answering_levels(level, spec)
         )
@@ -181,7 +181,7 @@ class _ClassScores(nn.Module):
 
 
 def _front_end(inputs: FrontEnd) -> nn.Module:
-    found = inputs._features
+    found = inputs.mapping
     if isinstance(found, ImageFeatures):
         return _ImageFeatures(found)
     if isinstance(found, TableFeatures | PlainFeatures):
@@ -195,11 +195,11 @@ class _ImageFeatures(nn.Module):
     def __init__(self, found: ImageFeatures) -> None:
         super().__init__()
         self.shape = (*found.shape[:2], found.channels)
-        self.first = _filters(found._first, FILTER_SIZE)
-        self.second = _filters(found._second, SECOND_SIZE)
-        self.resize = found._resize and tuple(map(torch.tensor, found._resize))
-        self.halve = tuple(map(torch.tensor, found._halve))
-        self.to_grid = tuple(map(torch.tensor, found._to_grid))
+        self.first = _filters(found.first_filters, FILTER_SIZE)
+        self.second = _filters(found.second_filters, SECOND_SIZE)
+        self.resize = found.resizing and tuple(map(torch.tensor, found.resizing))
+        self.halve = tuple(map(torch.tensor, found.halving))
+        self.to_grid = tuple(map(torch.tensor, found.to_grid))
 
     def forward(self, x: Tensor) -> Tensor:
         maps = x.reshape(-1, *self.shape).permute(0, 3, 1, 2)
@@ -231,10 +231,10 @@ class _TableFeatures(nn.Module):
             center = torch.tensor(found.scale.center)
             below, above = torch.tensor(found.scale.spread).expand(2, len(center))
             self.scale = center, below, above
-            weights, hinges = found._units._parameters
+            weights, hinges = found.units.parameters
             self.units = torch.tensor(weights), torch.tensor(hinges)
         elif found.n_columns > MAX_COLUMNS:
-            self.directions = torch.tensor(found._directions)
+            self.directions = torch.tensor(found.directions)
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.flatten(1).double()

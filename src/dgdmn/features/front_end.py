@@ -49,7 +49,7 @@ class FrontEnd:
         features: _Features,
     ) -> None:
         self.kind, self.shape, self.image_shape, self.seed = kind, shape, image_shape, seed
-        self._features = features
+        self.mapping = features
 
     @classmethod
     def fit(
@@ -81,11 +81,11 @@ class FrontEnd:
 
     @property
     def n_features(self) -> int:
-        return self._features.n_features
+        return self.mapping.n_features
 
     def apply(self, X: NDArray[Any]) -> NDArray[Any]:
         """Features, shape (n, n_features). Bytes of an image mean value / 255; in a table they are numbers."""
-        return self._features(_to_values(X.reshape(len(X), *(self.image_shape or self.shape))))
+        return self.mapping(_to_values(X.reshape(len(X), *(self.image_shape or self.shape))))
 
     def apply_unclipped(self, X: NDArray[Any]) -> NDArray[Any]:
         """The same as `apply`: nothing is ever clipped."""
@@ -108,7 +108,7 @@ class FrontEnd:
     def inverse(self) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
         """The exact map from features to flat inputs, if there is one."""
         exact = self.n_features >= math.prod(self.shape)
-        return getattr(self._features, "invert", None) if exact else None
+        return getattr(self.mapping, "invert", None) if exact else None
 
     def invert(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Flat inputs that a memory generated, in the user's shape, float32."""
@@ -122,19 +122,17 @@ class FrontEnd:
 
     def to_columns(self, X: NDArray[Any]) -> NDArray[Any]:
         """The first features of a table, one for each column; a missing value stays missing."""
-        return self._features.columns(X) if isinstance(self._features, TableFeatures) else X
+        return self.mapping.columns(X) if isinstance(self.mapping, TableFeatures) else X
 
     def from_columns(self, columns: NDArray[Any]) -> NDArray[Any]:
         """The table whose `to_columns` these are."""
-        return (
-            self._features.invert(columns) if isinstance(self._features, TableFeatures) else columns
-        )
+        return self.mapping.invert(columns) if isinstance(self.mapping, TableFeatures) else columns
 
     def fingerprint(self) -> NDArray[np.float64]:
         """A few numbers that identify this front end: random mixtures of the features of random inputs."""
         rng = np.random.default_rng(0)
         shape = self.image_shape or self.shape
-        features = self._features(rng.uniform(size=(PROBES, *shape)))
+        features = self.mapping(rng.uniform(size=(PROBES, *shape)))
         mixed = features @ rng.standard_normal((self.n_features, NUMBERS_PER_PROBE))
         return np.asarray(mixed, np.float64)
 
@@ -147,8 +145,8 @@ class FrontEnd:
             "image_shape": list(self.image_shape or self.shape),
             "fingerprint": self.fingerprint(),
         }
-        if isinstance(self._features, TableFeatures):
-            state |= self._features.scale.state()
+        if isinstance(self.mapping, TableFeatures):
+            state |= self.mapping.scale.state()
         return {"features": state}
 
     @classmethod

@@ -49,14 +49,14 @@ class ImageFeatures:
 
     def _features(self, X: Floats) -> Floats:
         images = X.reshape(len(X), *self.shape[:2], self.channels).transpose(0, 1, 3, 2)
-        if self._resize is not None:
-            images = pool(images, *self._resize)  # (n, h, channels, w)
-        maps = convolve(images, self._first, FILTER_SIZE)
-        maps = pool(split_signs(maps), *self._halve)
+        if self.resizing is not None:
+            images = pool(images, *self.resizing)  # (n, h, channels, w)
+        maps = convolve(images, self.first_filters, FILTER_SIZE)
+        maps = pool(split_signs(maps), *self.halving)
         maps = np.sqrt(maps, out=maps)
-        maps = convolve(maps, self._second, SECOND_SIZE)
+        maps = convolve(maps, self.second_filters, SECOND_SIZE)
         maps = np.maximum(maps, 0, out=maps)
-        energy = pool(np.square(maps, out=maps), *self._to_grid)
+        energy = pool(np.square(maps, out=maps), *self.to_grid)
         cells: Floats = np.sqrt(np.sqrt(energy))  # the root of the root mean square
         return cells.reshape(len(X), -1)
 
@@ -68,23 +68,26 @@ class ImageFeatures:
         return max(MIN_SIDE, round(h * ratio)), max(MIN_SIDE, round(w * ratio))
 
     @cached_property
-    def _resize(self) -> tuple[Floats, Floats] | None:
+    def resizing(self) -> tuple[Floats, Floats] | None:
+        """Matrices for rows and columns that make an image small enough; None if it is."""
         if max(self.shape[:2]) <= MAX_SIDE:
             return None
         return _averaging_matrices(self.shape[:2], self._side)
 
     @cached_property
-    def _halve(self) -> tuple[Floats, Floats]:
+    def halving(self) -> tuple[Floats, Floats]:
+        """Matrices that pool the maps of the first layer to half their sides."""
         return _gaussian_matrices(self._side, (self._side[0] // 2, self._side[1] // 2), HALVE_WIDTH)
 
     @cached_property
-    def _to_grid(self) -> tuple[Floats, Floats]:
+    def to_grid(self) -> tuple[Floats, Floats]:
+        """Matrices that pool the maps of the second layer over GRID × GRID windows."""
         return _gaussian_matrices(
             (self._side[0] // 2, self._side[1] // 2), (GRID, GRID), GRID_WIDTH
         )
 
     @cached_property
-    def _first(self) -> Floats:
+    def first_filters(self) -> Floats:
         """Gabor filters, each with a direction in color space, as (filters, size · size · channels)."""
         rng = np.random.default_rng([self.seed, 1])
         filters = gabor_filters(FILTERS, FILTER_SIZE, rng)
@@ -96,7 +99,8 @@ class ImageFeatures:
         return product.reshape(FILTERS, -1).astype(np.float32)
 
     @cached_property
-    def _second(self) -> Floats:
+    def second_filters(self) -> Floats:
+        """Random filters over all maps of the first layer, as (filters, size · size · maps)."""
         rng = np.random.default_rng([self.seed, 2])
         filters = rng.standard_normal((SECOND_FILTERS, SECOND_SIZE**2 * 2 * FILTERS))
         filters -= filters.mean(axis=1, keepdims=True)

@@ -162,12 +162,12 @@ class ReluUnits:
         self.n_columns, self.n_units, self.seed = n_columns, n_units, seed
 
     def __call__(self, z: Doubles) -> Doubles:
-        weights, hinges = self._parameters
+        weights, hinges = self.parameters
         units: Doubles = np.maximum(np.arcsinh(z) @ weights - hinges, 0)
         return units
 
     @cached_property
-    def _parameters(self) -> tuple[Doubles, Doubles]:
+    def parameters(self) -> tuple[Doubles, Doubles]:
         rng = np.random.default_rng([self.seed, 4])
         shape = (self.n_columns, self.n_units)
         weights = rng.standard_normal(shape)
@@ -188,12 +188,12 @@ class TableFeatures:
 
     def __init__(self, n_columns: int, seed: int, scale: Scale) -> None:
         self.scale = scale
-        self._units = ReluUnits(n_columns, RELU_FEATURES - n_columns, seed)
+        self.units = ReluUnits(n_columns, RELU_FEATURES - n_columns, seed)
         self.n_features = RELU_FEATURES
 
     def __call__(self, X: NDArray[Any]) -> Doubles:
         rows: Doubles = X.reshape(len(X), -1).astype(np.float64)
-        return np.concatenate([self.columns(rows), self._units(self.scale.apply(rows))], axis=1)
+        return np.concatenate([self.columns(rows), self.units(self.scale.apply(rows))], axis=1)
 
     def columns(self, X: Doubles) -> Doubles:
         """The first features, one for each column; a missing value stays missing."""
@@ -215,14 +215,14 @@ class PlainFeatures:
 
     def __call__(self, X: NDArray[Any]) -> Doubles:
         flat: Doubles = X.reshape(len(X), -1).astype(np.float64)
-        return flat if self.n_columns <= MAX_COLUMNS else flat @ self._directions
+        return flat if self.n_columns <= MAX_COLUMNS else flat @ self.directions
 
     def invert(self, features: Doubles) -> Doubles:
         """The rows themselves, unless they were projected."""
         return features
 
     @cached_property
-    def _directions(self) -> Doubles:
+    def directions(self) -> Doubles:
         rng = np.random.default_rng([self.seed, 5])
         signs = rng.integers(0, 2, (self.n_columns, MAX_COLUMNS), dtype=np.int8)
         directions: Doubles = (2.0 * signs - 1) / np.sqrt(self.n_columns)

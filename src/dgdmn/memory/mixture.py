@@ -284,7 +284,7 @@ class MixtureMemory:
         """log p(x, component) up to a common term; the class of each component, and the index of its memory."""
         memories = [self, *others]
         owner = np.repeat(np.arange(len(memories)), [len(memory.components) for memory in memories])
-        level = self._level(others)
+        level = self.level(others)
         scores, _ = self._score(x, others, level.frozen)
         return scores + self.log_priors(level)[level.labels], level.labels, owner
 
@@ -338,7 +338,7 @@ class MixtureMemory:
 
     def log_density(self, x: Any, others: Sequence[Self] = ()) -> Doubles:
         """log p(x) of the features if all components are equally likely; exact for g = 1."""
-        x, frozen = np.asarray(x, np.float64), self._frozen(others)
+        x, frozen = np.asarray(x, np.float64), self.frozen(others)
         scores, _ = self._score(x, others, frozen)
         total = np.logaddexp.reduce(scores, axis=1) - np.log(scores.shape[1])
         density: Doubles = total + self.pool.log_common(x, frozen.setting[0])
@@ -350,7 +350,7 @@ class MixtureMemory:
 
     def joint_proba(self, x: Any, others: Sequence[Self]) -> Doubles:
         """Class probabilities by the components of all these memories, and by whole classes that have several tasks."""
-        level = self._level(others)
+        level = self.level(others)
         levels = answering_levels(level, self.spec)
         scores = score_classes(np.asarray(x, np.float64), levels, self.spec, self.n_classes)
         return softmax((scores + self.log_priors(level)) / level.frozen.temperature)
@@ -379,7 +379,7 @@ class MixtureMemory:
         chosen = generator.choice(len(counts), n, p=counts / counts.sum())
         noise = generator.standard_normal((n, self.spec.d))
         noise *= 1.0 if self.spec.invert is not None else DREAM_DEVIATION
-        x = draw_features(self.components, chosen, noise, self.pool, self._frozen(), self.spec)
+        x = draw_features(self.components, chosen, noise, self.pool, self.frozen(), self.spec)
         return Batch(self._decode(x), np.array([self.components[i].label for i in chosen]))
 
     @property
@@ -401,19 +401,19 @@ class MixtureMemory:
         """Rows learned."""
         return self.age
 
-    def _frozen(self, others: Sequence[Self] = ()) -> Frozen:
+    def frozen(self, others: Sequence[Self] = ()) -> Frozen:
         """What the last sleep froze; before the first sleep, what a sleep would freeze now."""
         if self.pool.frozen is not None:
             return self.pool.frozen
         return self.pool.freeze(self._choose(gather([self, *others])), self.spec.code)
 
-    def _level(self, others: Sequence[Self] = ()) -> Level:
+    def level(self, others: Sequence[Self] = ()) -> Level:
         """The components of all these memories and what scores them."""
-        return Level(gather([self, *others]), self.pool, self._frozen(others))
+        return Level(gather([self, *others]), self.pool, self.frozen(others))
 
-    def chosen_settings(self) -> dict[str, float]:
+    def chosen_settings(self, others: Sequence[Self] = ()) -> dict[str, float]:
         """λ, g and the temperature of predictions now."""
-        frozen = self._frozen()
+        frozen = self.frozen(others)
         shrinkage, weight = frozen.setting
         return {
             "shrinkage": shrinkage,

@@ -69,7 +69,7 @@ def _spec_of(method: Method, stream: TaskStream, data: DataFile) -> tuple[RunSpe
     arguments, own = _own_arguments(method)
     # The seed of a run decides the rows of a stream with a name.
     protocol["data"] = None if usual and seed == stream.seed else data
-    name, config = algorithm_name(type(method)), method._config()
+    name, config = algorithm_name(type(method)), method.resolve_config()
     protocol["together"] = algorithm_info(name).together
     return RunSpec(stream.name, name, preset, config, seed, arguments=arguments, **protocol), own
 
