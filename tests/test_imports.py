@@ -57,6 +57,12 @@ def test_modules_that_do_not_train_need_no_torch():
     assert "torch" not in packages_loaded_by("\n".join(code))
 
 
+def test_the_command_line_starts_where_the_module_resource_is_missing():
+    """As on Windows."""
+    hide = "import sys; sys.modules['resource'] = None"
+    assert "dgdmn" in packages_loaded_by(f"{hide}; import dgdmn.cli.app, dgdmn.runs.runner")
+
+
 def test_a_run_without_networks_needs_no_torch(tmp_path):
     code = f"""
 from pathlib import Path

@@ -53,7 +53,7 @@ def test_latents_are_the_long_term_memorys_codes_of_scaled_rows(estimator):
     assert model.has_latents()
     found = model.latents(TABLE)
     assert (found.dtype, found.shape) == (np.float32, (180, 3))
-    encoder = model._long_term(model.fitted_).generator
+    encoder = model.fitted_.memory.ltm.generator
     rows = torch.from_numpy(((TABLE + 10) / 20).astype(np.float32))
     np.testing.assert_allclose(found, encoder.encode(rows)[0].detach(), atol=1e-5)
 
@@ -206,3 +206,10 @@ def test_a_task_met_again_is_recognized_and_counted():
     again = recognizing((0, 1, 0, 2))
     times = {task: entry.times for task, entry in again.info().consolidated.items()}
     assert times == {"task 1": 2, "task 2": 1, "task 3": 1}
+
+
+def test_info_names_the_settings_that_predictions_use_before_the_first_sleep():
+    rng = np.random.default_rng(0)
+    model = DGDMN(n_stm=3).partial_fit(rng.normal(size=(60, 80)), np.arange(60) % 2, task="a")
+    ltm, *awake = model.fitted_.snapshot().memory.copy_memories()
+    assert model.info().chosen["own_covariance"] == ltm.frozen(awake).setting[1] == 1.0

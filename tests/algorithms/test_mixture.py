@@ -60,7 +60,7 @@ def one_class_each(X, y):
 
 
 def long_term(model):
-    return model._long_term(model.fitted_)
+    return model.fitted_.memory.ltm
 
 
 def assert_same_sums(one, other, relative=1e-10):

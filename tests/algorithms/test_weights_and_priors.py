@@ -86,6 +86,20 @@ def test_only_ratios_of_weights_matter_to_linear_answers(name):
     assert np.allclose(*answers, atol=1e-9)
 
 
+def test_a_weight_counts_in_the_scale_of_relu_features_too():
+    X, y = blobs(40)
+    counts = np.arange(40) % 3 + 1
+    weighted = make("ridge", features="relu").fit(X, y, sample_weight=counts)
+    copied = make("ridge", features="relu").fit(X.repeat(counts, axis=0), y.repeat(counts))
+    assert np.abs(weighted.predict_proba(X) - copied.predict_proba(X)).max() < 1e-9
+
+
+def test_forgetting_weighted_rows_leaves_the_age_of_the_others():
+    X, y = blobs(100, k=2)
+    model = make("dgdmn").fit(X, y, sample_weight=np.full(100, 10)).forget(labels=[1])
+    assert model.info().age == 50
+
+
 def test_fractions_are_saved_and_whole_sums_stay_whole(tmp_path):
     (X, y), tests = blobs(d=70), blobs(d=70, seed=1)[0]
     for weight, kind in ((0.37, float), (2.0, int)):

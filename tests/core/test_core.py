@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +73,9 @@ def test_concat_keeps_order_and_copies_only_if_needed(kind):
     alone = make(kind, 2)
     assert concat(alone, make(kind, 0)) is alone
     assert len(concat(make(kind, 0), make(kind, 0))) == 0
+    weighted = replace(alone, weight=np.ones(2))
+    with pytest.raises(ValueError, match="batches with weights"):
+        concat(alone, weighted)
 
 
 @KINDS

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import dgdmn
-from dgdmn.config import override, resolve
+from dgdmn.config import default_threads, override, resolve
 from dgdmn.runs import environment
 from dgdmn.runs.environment import (
-    default_threads,
     large_pages,
     peak_memory_mb,
     processor_name,

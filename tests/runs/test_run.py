@@ -22,6 +22,7 @@ from dgdmn.core.files import directory_lock
 from dgdmn.records import RunWriter, read_status
 from dgdmn.report import write_report
 from dgdmn.runs import protocol, runner
+from dgdmn.runs.artifacts import Artifacts
 from dgdmn.runs.runner import execute
 from dgdmn.runs.spec import RunSpec
 from dgdmn.streams import Rows, Task, TaskStream, from_arrays
@@ -225,11 +226,21 @@ def test_a_common_test_set_is_tested_once_without_a_task_name(tmp_path, monkeypa
         return predict(self, X, task)
 
     monkeypatch.setattr(ContinualClassifier, "predict", note)
+    shown, write_final = [], Artifacts.write_final
+
+    def look(self, model):
+        shown.append(len(self._tests))
+        asked_before = len(asked)
+        write_final(self, model)
+        del asked[asked_before:]
+
+    monkeypatch.setattr(Artifacts, "write_final", look)
     options = override(resolve("quick"), TINY | {"samples_per_task": 8})
     record = execute(RunSpec("users", algorithm, "quick", options), tmp_path, stream=stream)
     assert (record.accuracy == record.accuracy[:, :1]).all()
     assert record.accuracy.shape == (3, 3)
     assert asked == [None] * (4 if algorithm == "dgdmn" else 3), "three steps and the last sleep"
+    assert shown == [1], "artifacts show the common rows once"
     if algorithm == "dgdmn":
         assert np.isnan(record.accuracy_ltm[0]).all(), "before the first sleep"
         assert (record.accuracy_ltm[1:] == record.accuracy_ltm[1:, :1]).all()

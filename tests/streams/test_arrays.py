@@ -87,6 +87,8 @@ def test_rows_later_than_all_tasks_test_every_task(tmp_path):
     data, options = write("data.csv", range(20)), {"order_by": "hour", "tasks": 2}
     later = from_arrays(data, test=write("later.csv", range(20, 26)), **options)
     assert (later.common_test, len(later[1].test)) == (True, 6)
+    one = from_arrays(data, test=write("one.csv", range(30, 31)), **options)
+    assert len(one[0].test) == 1, "fewer rows than tasks"
     with pytest.raises(UsageError, match="tasks 'part 1' are in only one of data and test"):
         from_arrays(data, test=write("mixed.csv", range(19, 26)), **options)
 
@@ -192,6 +194,8 @@ def test_close_numbers_are_different_tasks(values, kind):
         (([("a", X, Y), ("a", X, Y)],), {}, "two tasks are named 'a'"),
         (([("a", X, Y), ("b", X[:, :1], Y)],), {}, r"shapes \[\(1,\), \(2,\)\]"),
         (([("a", X, Y)], Y), {}, "y cannot be combined with a list of"),
+        (([("a", X, Y)],), {"ignore": ["b"]}, "ignore cannot be combined with a list of"),
+        (([("a", X, Y)],), {"text": ["b"]}, "text cannot be combined with a list of"),
         ((X[:2], [0, 1]), {}, "task '0' has one row per class"),
         ((X, Y), {"test_size": 0}, "test_size is 0"),
         ((X, Y), {"test_size": 1.0}, "test_size is 1.0"),

@@ -1,7 +1,5 @@
 """DGDMN, the deep generative dual memory network, with and without task names; and DGR, its long-term half."""
 
-import copy
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, final
 
@@ -9,15 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Memory
-from dgdmn.algorithms.generative import GenerativeClassifier
-from dgdmn.core.batch import Batch
-from dgdmn.core.events import Context
-from dgdmn.core.rng import SeedStream
-from dgdmn.memory.dual import DualMemory, rename_in, split_by_newest_task
-from dgdmn.memory.protocols import GenerativeMemory, JointlyScored
-from dgdmn.memory.task_log import TaskInfo, new_task_name
-from dgdmn.storage import State
+from dgdmn.algorithms.fitted import EstimatorInfo
+from dgdmn.algorithms.generative import GenerativeClassifier, dual_of
 
 LONG_TERM = "long-term memory"
 
@@ -52,27 +43,16 @@ class DualClassifier(GenerativeClassifier):
     sttm_learner_layers: tuple[int, ...] | None = None
     sttm_learner_convolutions: tuple[int, ...] | None = None
 
-    def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
-        return DualMemory(self._memory_factory(factory), factory.config, n_classes, rng)
-
-    def _long_term(self, fitted: FittedState) -> GenerativeMemory:
-        return _dual(fitted).ltm
-
-    def awake_tasks(self) -> tuple[str, ...]:
-        """The tasks that the short-term memory holds and a sleep would consolidate."""
-        check_is_fitted(self)
-        return tuple(held.task for held in _dual(self.fitted_).stm.awake)
-
     def memory_bytes(self) -> int:
         """Bytes of the long-term memory and n_stm task memories, as they are before a sleep."""
         check_is_fitted(self)
         with self._empty_weights():
-            return _dual(self.fitted_).nbytes() + self.fitted_.feature_bytes()
+            return dual_of(self.fitted_).nbytes() + self.fitted_.feature_bytes()
 
     def recognize(self, X: ArrayLike) -> Recognition:
         """Which memory predicts each sample when no task is given, and whether the sample is known."""
         check_is_fitted(self)
-        memory, awake = _dual(self.fitted_), self.awake_tasks()
+        memory, awake = dual_of(self.fitted_), self.awake_tasks()
         with self._limits():
             found = memory.recognize(self._to_inputs(X))
         names = (*awake, LONG_TERM)[: len(memory.memories())] if awake else (LONG_TERM,)
@@ -81,7 +61,7 @@ class DualClassifier(GenerativeClassifier):
 
     def info(self) -> EstimatorInfo:
         """A summary: algorithm, tasks, options, bytes."""
-        about, stm = super().info(), _dual(self.fitted_).stm
+        about, stm = super().info(), dual_of(self.fitted_).stm
         return replace(
             about,
             short_term=True,
@@ -124,79 +104,8 @@ class DGDMNRecog(DualClassifier):
     recog_trainings: int | None = None
 
 
-def _dual(fitted: FittedState) -> DualMemory:
-    assert isinstance(fitted.memory, DualMemory)
-    return fitted.memory
-
-
 @final
 class DGR(GenerativeClassifier):
     """ "We train only the LTM from DGDMN to separate the effects of replay and dual memory" (section 4)."""
 
-    def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
-        return _LongTermOnly(self._memory_factory(factory)("ltm", n_classes, rng))
-
-    def _long_term(self, fitted: FittedState) -> GenerativeMemory:
-        assert isinstance(fitted.memory, _LongTermOnly)
-        return fitted.memory.ltm
-
-    def awake_tasks(self) -> tuple[str, ...]:
-        """None: every task is consolidated as it comes."""
-        return ()
-
-
-class _LongTermOnly:
-    """A long-term memory that learns each task as it comes."""
-
-    def __init__(self, ltm: GenerativeMemory) -> None:
-        self.ltm = ltm
-
-    def learn(self, task: str | None, new: Batch, ctx: Context) -> None:
-        ltm = copy.copy(self.ltm)
-        name = new_task_name(ltm.tasks.keys()) if task is None else task
-        parts = [(name, new)]
-        if task is None and isinstance(ltm, JointlyScored):
-            parts = split_by_newest_task(new, [ltm], name)
-        for one, part in parts:
-            ltm.learn(part, {one: TaskInfo(1, part.classes())}, ctx)
-        if isinstance(ltm, JointlyScored):
-            ltm.consolidate([], ctx)
-        self.ltm = ltm
-
-    def sleep(self, ctx: Context) -> None:
-        """Every task is consolidated already."""
-
-    def predict_proba(self, x: NDArray[Any], task: str | None) -> NDArray[Any]:
-        return self.ltm.predict_proba(x)
-
-    def column_moments(self, d: int) -> tuple[NDArray[Any], NDArray[Any], float]:
-        """Mean and covariance of the first d features of all samples learned, and their number."""
-        assert isinstance(self.ltm, JointlyScored)
-        return self.ltm.column_moments(d, ())
-
-    def copy_memories(self) -> list[GenerativeMemory]:
-        """Replace the long-term memory by a copy and return it."""
-        self.ltm = copy.copy(self.ltm)
-        return [self.ltm]
-
-    def rename_tasks(self, names: Mapping[str, str]) -> None:
-        for memory in self.copy_memories():
-            rename_in(memory, names)
-
-    def replace_long_term(self, ltm: GenerativeMemory) -> None:
-        self.ltm = ltm
-
-    def refresh(self, n_classes: int, ctx: Context) -> None:
-        """After components were removed or added: freeze again."""
-        self.ltm.consolidate([], ctx)
-        self.grow(n_classes)
-
-    def grow(self, n_classes: int) -> None:
-        self.ltm = copy.copy(self.ltm)
-        self.ltm.grow(n_classes)
-
-    def state(self) -> State:
-        return {"ltm": self.ltm.state()}
-
-    def load_state(self, state: State) -> None:
-        self.ltm.load_state(state["ltm"])
+    _long_term_only: ClassVar[bool] = True

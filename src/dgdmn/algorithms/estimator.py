@@ -165,19 +165,17 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         name = self._task_name(task)
         return self._predict_with(X, lambda memory, x: memory.predict_proba(x, name))
 
-    def predict_unclipped(self, X: ArrayLike) -> Array:
-        """Labels of inputs that are already in [0, 1], apart from noise: nothing is scaled or clipped."""
-        check_is_fitted(self)
-        with self._limits():
-            inputs = self.fitted_.inputs.apply_unclipped(np.asarray(X))
-            outputs = self.fitted_.memory.predict_proba(inputs, "")
-        return self._most_likely(self.fitted_.class_probabilities(outputs))
-
     def prepare(self, X: ArrayLike) -> Prepared:
         """X as the memory sees it. Pass it to `predict` again and again instead of X."""
         check_is_fitted(self)
         with self._limits():
             return Prepared(self._to_inputs(X))
+
+    def prepare_unclipped(self, X: ArrayLike) -> Prepared:
+        """The same, but values outside the learned range are not clipped: those of noise, for instance."""
+        check_is_fitted(self)
+        with self._limits():
+            return Prepared(self.fitted_.inputs.apply_unclipped(np.asarray(X)))
 
     def rename(
         self, *, labels: Mapping[Any, Any] | None = None, tasks: Mapping[str, str] | None = None

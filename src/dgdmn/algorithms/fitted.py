@@ -86,7 +86,7 @@ class Inputs(Protocol):
         """Inputs as the memory sees them, one flat row per sample."""
 
     def apply_unclipped(self, X: Array) -> Array:
-        """The same for inputs that are in [0, 1] already, apart from noise."""
+        """The same without clipping values outside the range."""
 
     def invert(self, rows: Array, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """What a memory generates, in the user's shape and range."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +23,7 @@ from dgdmn.algorithms.fitted import (
     EstimatorInfo,
     FittedState,
     Inputs,
+    Memory,
     Weights,
     check_labels,
     check_priors,
@@ -39,6 +39,7 @@ from dgdmn.core.text import count_noun, join_names
 from dgdmn.features import FrontEnd, Own
 from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.components import Component
+from dgdmn.memory.dual import DualMemory
 from dgdmn.memory.held_out import PARTS, TEST_EVERY
 from dgdmn.memory.mixture import MixtureMemory, gather
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
@@ -87,13 +88,17 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     memory: OwnMemory | None = None
     """Makes your own generative memories (`dgdmn.memory.protocols`) instead of the deep one."""
 
-    @abstractmethod
-    def _long_term(self, fitted: FittedState) -> GenerativeMemory:
-        """The generative memory that holds the past."""
+    _long_term_only: ClassVar[bool] = False
+    """Whether the long-term memory learns each task itself, without a short-term memory."""
 
-    @abstractmethod
+    def _new_memory(self, factory: Any, n_classes: int, rng: SeedStream) -> Memory:
+        make = self._memory_factory(factory)
+        return DualMemory(make, factory.config, n_classes, rng, long_term_only=self._long_term_only)
+
     def awake_tasks(self) -> tuple[str, ...]:
-        """The tasks that a short-term memory holds and a sleep would consolidate."""
+        """The tasks that the short-term memory holds and a sleep would consolidate; none in DGR."""
+        check_is_fitted(self)
+        return tuple(held.task for held in dual_of(self.fitted_).stm.awake)
 
     def sleep(self) -> Self:
         """Consolidate now what the short-term memory holds."""
@@ -128,23 +133,15 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             rows = long_term.recall(self._to_inputs(X)).x
         return fitted.inputs.invert(rows, fitted.shape)
 
-    def reconstruct_unclipped(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Reconstructions, in [0, 1], of inputs that are already in [0, 1], apart from noise."""
-        fitted, long_term = self.require_long_term()
-        with self._limits():
-            inputs = fitted.inputs.apply_unclipped(np.asarray(X))
-            rows: NDArray[np.float32] = long_term.recall(inputs).x
-        return rows.reshape(np.shape(X))
-
     def has_latents(self) -> bool:
         """Whether the long-term memory has a latent space, or a code."""
         check_is_fitted(self)
-        return bool(getattr(self._long_term(self.fitted_), "has_latents", False))
+        return bool(getattr(dual_of(self.fitted_).ltm, "has_latents", False))
 
     def has_dreams(self) -> bool:
         """Whether the long-term memory can generate inputs; inputs that are too large are never generated."""
         check_is_fitted(self)
-        return bool(getattr(self._long_term(self.fitted_), "has_dreams", True))
+        return bool(getattr(dual_of(self.fitted_).ltm, "has_dreams", True))
 
     def latents(self, X: ArrayLike) -> NDArray[np.float32]:
         """The means of q(z | x) in the latent space of the long-term memory, or its code, shape (n, size)."""
@@ -214,7 +211,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     def consolidated_tasks(self) -> tuple[str, ...]:
         """The tasks in the long-term memory; none before the first sleep."""
         check_is_fitted(self)
-        return tuple(self._long_term(self.fitted_).tasks)
+        return tuple(dual_of(self.fitted_).ltm.tasks)
 
     def forget(
         self, *, labels: Iterable[Any] | None = None, tasks: Iterable[str] | None = None
@@ -257,32 +254,37 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             memories[0].pool = pool
             fitted.labels = [fitted.labels[index] for index in order]
             fitted.outputs = max(fitted.config.n_classes, len(order))
-            fitted.memory.refresh(fitted.outputs, self._context(fitted))  # type: ignore[attr-defined]
+            dual_of(fitted).refresh(fitted.outputs, self._context(fitted))
         return self._commit(fitted)
 
     def _mixtures(self, fitted: FittedState, verb: str) -> list[MixtureMemory]:
         """The memories of a snapshot, the long-term memory first; only mixtures can forget and merge."""
-        memories = fitted.memory.copy_memories()  # type: ignore[attr-defined]
-        if not all(isinstance(memory, MixtureMemory) for memory in memories):
+        memories = dual_of(fitted).copy_memories()
+        mixtures = [memory for memory in memories if isinstance(memory, MixtureMemory)]
+        if len(mixtures) < len(memories):
             name = type(memories[0]).__name__
             raise UsageError(f"{name} cannot {verb}; only the mixture memory can (preset 'best')")
-        return list(memories)
+        return mixtures
 
     def info(self) -> EstimatorInfo:
         """A summary: algorithm, tasks, options, bytes."""
-        long_term = self._long_term(self.fitted_) if self.__sklearn_is_fitted__() else None
+        check_is_fitted(self)
+        memory, chosen = dual_of(self.fitted_), dict[str, float]()
+        if isinstance(memory.ltm, MixtureMemory):
+            ltm, *awake = self._mixtures(self.fitted_.snapshot(), "choose settings")
+            chosen = ltm.chosen_settings(awake)
         return replace(
             super().info(),
             generative=True,
             by_task_name=self.uses_task_names,
-            consolidated=dict(long_term.tasks) if long_term else {},
-            age=getattr(long_term, "age", 0),
-            chosen=long_term.chosen_settings() if isinstance(long_term, MixtureMemory) else {},
+            consolidated=dict(memory.ltm.tasks),
+            age=getattr(memory.ltm, "age", 0),
+            chosen=chosen,
         )
 
     def require_long_term(self) -> tuple[FittedState, GenerativeMemory]:
         check_is_fitted(self)
-        long_term = self._long_term(self.fitted_)
+        long_term = dual_of(self.fitted_).ltm
         if not long_term.tasks:
             raise UsageError("the long-term memory is empty; call sleep(), or learn more tasks")
         return self.fitted_, long_term
@@ -391,6 +393,12 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
             yield
 
 
+def dual_of(fitted: FittedState) -> DualMemory:
+    """The memory of a generative classifier."""
+    assert isinstance(fitted.memory, DualMemory)
+    return fitted.memory
+
+
 def _make_own(
     own: OwnMemory, shape: tuple[int, ...], role: Role, n_classes: int, rng: SeedStream
 ) -> GenerativeMemory:
@@ -418,8 +426,9 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
             fitted.memory.sleep(model._context(fitted))
         mine, other = copy.copy(a._mixtures(ours, "merge")[0]), b._mixtures(theirs, "merge")[0]
         mine.absorb(other.relabel(places))
-        ours.memory.replace_long_term(mine)  # type: ignore[attr-defined]
-        ours.memory.refresh(outputs, a._context(ours))  # type: ignore[attr-defined]
+        dual = dual_of(ours)
+        dual.ltm = mine
+        dual.refresh(outputs, a._context(ours))
         ours.labels, ours.outputs = labels, outputs
         ours.closed = ours.closed and theirs.closed
         merged: GenerativeClassifier = clone(a)

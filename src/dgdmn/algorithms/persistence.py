@@ -21,6 +21,7 @@ from dgdmn.core.files import directory_lock, os_errors
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.table import Columns
 from dgdmn.core.text import printable, shorten
+from dgdmn.memory.dual import DualMemory
 from dgdmn.storage import State, arrays_in, check_place, read, write
 from dgdmn.storage.checks import MAX_TASKS, typed, whole
 
@@ -224,10 +225,12 @@ def _check_prediction(model: ContinualClassifier) -> ContinualClassifier:
     if math.prod(fitted.shape) * max((1, *kernels)) > MAX_TRIED:
         return model
     black_and_white = np.stack([np.zeros(fitted.shape), np.ones(fitted.shape)])
-    inputs = fitted.inputs.apply_unclipped(black_and_white)
-    for task in (None, "", *awake) if awake else (None,):
-        outputs = fitted.memory.predict_proba(inputs, task)
-        model._most_likely(fitted.class_probabilities(outputs))
+    inputs = fitted.inputs.apply(black_and_white)
+    outputs = [fitted.memory.predict_proba(inputs, task) for task in (None, *awake)]
+    if awake and isinstance(fitted.memory, DualMemory):
+        outputs.append(fitted.memory.ltm.predict_proba(inputs))
+    for output in outputs:
+        model._most_likely(fitted.class_probabilities(output))
     return model
 
 

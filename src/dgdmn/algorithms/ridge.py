@@ -39,7 +39,8 @@ class Ridge(WeightedClassifier, ClosedFormClassifier):
         if features == "auto":
             shape = X.shape[1:] if self.image_shape is None else tuple(self.image_shape)
             features = "gabor" if choose("auto", shape) == "gabor" else "none"
-        return FrontEnd.fit(X, features, seed=config.code_seed, image_shape=self.image_shape)
+        given: dict[str, Any] = {"image_shape": self.image_shape, "weight": weight}
+        return FrontEnd.fit(X, features, seed=config.code_seed, **given)
 
     def _new_memory(self, factory: FeatureSpec, n_classes: int, rng: SeedStream) -> Memory:
         return RidgeMemory(factory, n_classes, self.scale)

@@ -76,18 +76,22 @@ class Scaling:
         """The values in [0, 1] as float32, one flat row per sample."""
         if self._is_bytes(X):
             scaled = X.astype(np.float32) / np.float32(255)
-        elif np.ndim(self.low) == 0 and self.low == 0 and self.high == 1:
-            scaled = np.clip(X, 0, 1).astype(np.float32)
         else:
-            scaled = np.clip((X - self.low) / (self.top - self.low), 0, 1).astype(np.float32)
+            scaled = np.clip(self._scale(X), 0, 1).astype(np.float32)
         if X.dtype.kind == "f" and (missing := np.isnan(scaled)).any():
             scaled[missing] = 0.5  # the middle of the range
         return scaled.reshape(len(scaled), -1)
 
     def apply_unclipped(self, X: NDArray[Any]) -> NDArray[np.float32]:
-        """Values that are in [0, 1] already, apart from noise, as flat rows."""
-        rows = np.asarray(X, dtype=np.float32)
+        """The same for numbers, without clipping: the range becomes [0, 1], and values outside it stay outside."""
+        rows = self._scale(X).astype(np.float32)
         return rows.reshape(len(rows), -1)
+
+    def _scale(self, X: NDArray[Any]) -> NDArray[Any]:
+        if np.ndim(self.low) == 0 and self.low == 0 and self.high == 1:
+            return X
+        scaled: Doubles = (X - self.low) / (self.top - self.low)
+        return scaled
 
     def raw(self, X: NDArray[Any]) -> None:
         """None: a memory sees the inputs themselves."""

@@ -14,7 +14,7 @@ from dgdmn import __version__, streams
 from dgdmn.cli.options import DATASETS
 from dgdmn.cli.output import check_target, show
 from dgdmn.cli.progress import fetch_with_bars, make_table
-from dgdmn.config import PAPER, Config, override, resolve
+from dgdmn.config import PAPER, Config, default_threads, override, resolve
 from dgdmn.config.entries import split_algorithm
 from dgdmn.config.registry import ALGORITHMS, STREAMS, algorithm_info
 from dgdmn.core.errors import UsageError
@@ -38,7 +38,7 @@ def doctor(args: Namespace) -> None:  # noqa: ARG001
     import psutil
     import torch
 
-    from dgdmn.runs.environment import available_cores, default_threads
+    from dgdmn.runs.environment import available_cores
 
     memory = f"{psutil.virtual_memory().total / 2**30:.1f} GiB"
     device = f"cuda: {torch.cuda.get_device_name(0)}" if torch.cuda.is_available() else "cpu only"

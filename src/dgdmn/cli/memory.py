@@ -21,13 +21,12 @@ from dgdmn.cli import store
 from dgdmn.cli.notes import read_notes
 from dgdmn.cli.options import check_applicable
 from dgdmn.cli.output import show
-from dgdmn.config import override, resolve, to_dict
+from dgdmn.config import default_threads, override, resolve, to_dict
 from dgdmn.config.entries import flag, split_algorithm
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Replayed, SleepEnded
 from dgdmn.core.text import count_noun, format_duration, format_option, join_names
-from dgdmn.runs.environment import default_threads
 from dgdmn.storage import holds_memory
 from dgdmn.streams.readers import Arrays, rows_by_value
 

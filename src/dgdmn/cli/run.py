@@ -9,14 +9,14 @@ from typing import Any
 
 from dgdmn.cli.output import show
 from dgdmn.cli.progress import fetch_with_bars, print_result, print_results, show_progress
-from dgdmn.config import PAPER, field_docs, sources_of, to_dict
+from dgdmn.config import PAPER, default_threads, field_docs, sources_of, to_dict
 from dgdmn.config.entries import Entry, flag, parse_entry
 from dgdmn.config.registry import STREAMS, algorithm_info, stream_info
 from dgdmn.core.errors import DataError, UsageError, suggestion
 from dgdmn.core.text import format_entry, join_names
 from dgdmn.records import RunRecord, read_status
 from dgdmn.report import preload, write_report
-from dgdmn.runs.environment import available_cores, default_threads
+from dgdmn.runs.environment import available_cores
 from dgdmn.runs.executor import Failure, LocalCluster, run_all
 from dgdmn.runs.spec import RunSpec, find_run, make_spec
 from dgdmn.streams import DataFile

@@ -14,6 +14,7 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import load_with_notes, save
 from dgdmn.cli.notes import Notes, read_notes
 from dgdmn.cli.output import show
+from dgdmn.config import default_threads
 from dgdmn.config.entries import split_algorithm
 from dgdmn.core.errors import DgdmnError, Interrupted, UsageError, suggestion
 from dgdmn.core.events import Event, SleepEnded
@@ -22,7 +23,6 @@ from dgdmn.core.text import join_names
 from dgdmn.features import FrontEnd
 from dgdmn.memory.components import Component
 from dgdmn.memory.mixture import MixtureMemory
-from dgdmn.runs.environment import default_threads
 from dgdmn.storage import check_place, discard, holds_memory
 from dgdmn.streams.readers import FILE_TYPES, Arrays, read_arrays
 

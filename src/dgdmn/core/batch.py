@@ -54,10 +54,12 @@ AnyBatch = TypeVar("AnyBatch", bound=Batch)
 
 
 def concat(*parts: AnyBatch) -> AnyBatch:
-    """Concatenate batches; a single non-empty part is returned without a copy."""
+    """Concatenate batches without weights; a single non-empty part is returned without a copy."""
     filled = [part for part in parts if len(part)] or list(parts[:1])
     if len(filled) == 1:
         return filled[0]
+    if any(part.weight is not None or part.raw is not None for part in filled):
+        raise ValueError("batches with weights or raw inputs cannot be concatenated")
     join: Any = np.concatenate
     if _is_tensor(filled[0].x):
         import torch

@@ -26,13 +26,21 @@ from dgdmn.storage import State, typed, whole
 class DualMemory:
     """A short-term memory, like the hippocampus, and a long-term memory, like the neocortex.
 
-    It knows its memories only by the `GenerativeMemory` protocol.
+    It knows its memories only by the `GenerativeMemory` protocol. `long_term_only` leaves out the short-term
+    memory: the long-term memory learns each task as it comes.
     """
 
     def __init__(
-        self, make_memory: MemoryFactory, config: Config, n_classes: int, rng: SeedStream
+        self,
+        make_memory: MemoryFactory,
+        config: Config,
+        n_classes: int,
+        rng: SeedStream,
+        *,
+        long_term_only: bool = False,
     ) -> None:
         self.config, self.n_classes, self._make_memory = config, n_classes, make_memory
+        self.long_term_only = long_term_only
         self.stm = ShortTermMemory(make_memory)
         self.ltm = make_memory("ltm", n_classes, rng)
 
@@ -47,6 +55,9 @@ class DualMemory:
 
         Without a name, the task is the one that the samples are recognized as, else a new one.
         """
+        if self.long_term_only:
+            self._learn_in_long_term(task, new, ctx)
+            return
         if isinstance(self.ltm, JointlyScored):
             self._learn_jointly(task, new, ctx)
             return
@@ -57,6 +68,20 @@ class DualMemory:
         self.stm.learn(task, new, recalled, self.n_classes, ctx)
         if len(self.stm.awake) >= self.config.n_stm:
             self.sleep(ctx)
+
+    def _learn_in_long_term(self, task: str | None, new: Batch, ctx: Context) -> None:
+        ltm = copy.copy(self.ltm)
+        if task is not None:
+            parts = [(task, new)]
+        elif isinstance(ltm, JointlyScored):
+            parts = self._split_by_newest_task(new)
+        else:
+            parts = [(new_task_name(ltm.tasks.keys()), new)]
+        for name, part in parts:
+            ltm.learn(part, {name: TaskInfo(1, part.classes())}, ctx)
+        if isinstance(ltm, JointlyScored):
+            ltm.consolidate([], ctx)
+        self.ltm = ltm
 
     def _learn_jointly(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Learn with memories that share a pool. Without a name, a sample joins its class's newest component."""
@@ -151,9 +176,6 @@ class DualMemory:
             TaskMemory(names.get(task, task), memory) for task, memory in self.stm.awake
         )
 
-    def replace_long_term(self, ltm: GenerativeMemory) -> None:
-        self.ltm = ltm
-
     def refresh(self, n_classes: int, ctx: Context) -> None:
         """After components were removed or added: drop empty task memories, share the pool, freeze again."""
         self.stm.awake = tuple(awake for awake in self.stm.awake if awake.memory.tasks)
@@ -182,14 +204,18 @@ class DualMemory:
         self.ltm.grow(n_classes)
 
     def state(self) -> State:
+        if self.long_term_only:
+            return {"ltm": self.ltm.state()}
         buffer = {"largest_buffer": self.stm.largest_buffer} if self.stm.largest_buffer else {}
         return {"stm": self.stm.state(), "ltm": self.ltm.state(), **buffer}
 
     def load_state(self, state: State) -> None:
+        self.ltm.load_state(state["ltm"])
+        if self.long_term_only:
+            return
         if len(typed(state, "stm", list)) > self.config.n_stm:
             raise ValueError(f"{len(state['stm'])} task memories; n_stm is {self.config.n_stm}")
         self.stm.load_state(state["stm"], self.n_classes)
-        self.ltm.load_state(state["ltm"])
         if isinstance(self.ltm, JointlyScored):
             _set_pool(self.stm.memories(), self.ltm.pool)
         self.stm.largest_buffer = whole({"largest_buffer": 0, **state}, "largest_buffer")

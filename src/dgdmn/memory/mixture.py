@@ -227,8 +227,9 @@ class MixtureMemory:
         share stays.
         """
         removed = [component for component in self.components if matches(component)]
+        share = sum(one.n for one in removed) / (sum(one.n for one in self.components) or 1)
+        self.age = round(self.age * (1 - share))  # n is a sum of weights, age is a number of rows
         for component in removed:
-            self.age = max(0, self.age - round(component.n))
             if len(component.scatter) == self.spec.d:
                 self.pool = self.pool.remove(component, self.spec.code)
         places = {label: place for place, label in enumerate(labels)}

@@ -19,7 +19,7 @@ from dgdmn.streams.base import concat_rows, seeded_rng
 Images = NDArray[np.float32]
 
 DREAMS = 512  # dreams that are sampled and labeled
-SHOWN = 8  # dreams kept of each task, and test rows that are shown corrupted
+SHOWN = 8  # dreams kept of each task (of each label, if there is one task), and test rows shown corrupted
 RECONSTRUCTED = 4  # test rows of each task that are reconstructed
 REFERENCE_ROWS = (200, 10_000)
 """Test rows that dreams are compared with: of each class of each task, and in total."""
@@ -118,11 +118,10 @@ class Artifacts:
             return
         x, labels = model.sample(DREAMS, random_state=self._seed)
         judged, tasks = self._references.vote(x)
-        each = [np.flatnonzero(tasks == task)[:SHOWN] for task in range(len(self._tests))]
-        shown = np.concatenate(each)
-        all_dreams = {"labels": labels, "judged": judged, "tasks": tasks}
-        kept = {"x": _to_bytes(x[shown]), "y": labels[shown], "task": tasks[shown]}
-        self._writer.artifact(f"dreams-{step:03d}", **all_dreams, **kept)
+        groups = tasks if len(self._tests) > 1 else judged
+        shown = np.concatenate([np.flatnonzero(groups == one)[:SHOWN] for one in np.unique(groups)])
+        kept = {"x": _to_bytes(x[shown]), "y": labels[shown]}
+        self._writer.artifact(f"dreams-{step:03d}", labels=labels, judged=judged, **kept)
 
     def write_final(self, model: ContinualClassifier) -> None:
         """Write reconstructions, latents and resilience of the model at the end of a run."""
@@ -132,11 +131,11 @@ class Artifacts:
                 tests = self._tests.items()
                 rows = stack_tasks({name: part.take(first[: len(part)]) for name, part in tests})
                 x, seen = _to_bytes(rows.x), _to_bytes(model.reconstruct(rows.x))
-                self._writer.artifact("reconstructions", x=x, reconstructed=seen, task=rows.task)
+                self._writer.artifact("reconstructions", x=x, reconstructed=seen)
             if model.has_latents():
                 rows = self._draw("latents", LATENTS, LATENTS)
                 z = model.latents(rows.x)[:, :LATENT_COLUMNS]
-                self._writer.artifact("latents", z=z, x=_to_bytes(rows.x), y=rows.y, task=rows.task)
+                self._writer.artifact("latents", z=z, y=rows.y)
         self._write_resilience(model)
 
     def final_tests(self) -> float:
@@ -156,7 +155,10 @@ class Artifacts:
         if not _are_gray(rows.x):
             return  # the levels are for gray values; other inputs have another scale
         noisy = [self._add_noise(rows.x, sd) for sd in NOISE]
-        predict = model.predict_unclipped
+
+        def predict(x: Images) -> NDArray[Any]:
+            return model.predict(model.prepare_unclipped(x))
+
         arrays: dict[str, Any] = {
             "noise": np.array(NOISE),
             "noise_accuracy_unclipped": _accuracies(predict, noisy, rows),
@@ -182,7 +184,7 @@ class Artifacts:
             if _are_images(x):
                 corrupted[len(few) :] = occlude(x[len(few) :], OCCLUSION[-1])
             arrays["corrupted"] = _to_bytes(corrupted)
-            arrays["restored"] = _to_bytes(model.reconstruct_unclipped(corrupted))
+            arrays["restored"] = _to_bytes(model.reconstruct(model.prepare_unclipped(corrupted)))
         self._writer.artifact("resilience", **arrays, x=_to_bytes(x))
 
     def _add_noise(self, x: Images, sd: float) -> Images:

@@ -5,7 +5,6 @@ import hashlib
 import os
 import platform
 import re
-import resource
 import signal
 import sys
 import threading
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import dgdmn
-from dgdmn.config import default_threads as default_threads
 
 _PROC = Path("/proc/self")
 _TUNABLES, _LARGE_PAGES = "GLIBC_TUNABLES", "glibc.malloc.hugetlb"
@@ -81,6 +79,8 @@ def peak_memory_mb() -> float:
     with contextlib.suppress(OSError):  # on Linux a child inherits `ru_maxrss` from its parent
         if found := re.search(r"VmHWM:\s*(\d+) kB", (_PROC / "status").read_text()):
             return int(found[1]) / 1024
+    import resource  # not on Windows
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 

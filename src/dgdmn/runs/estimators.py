@@ -9,12 +9,11 @@ from typing import Any
 
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.persistence import algorithm_name, qualified_name
-from dgdmn.config import DEFAULT_PRESET
+from dgdmn.config import DEFAULT_PRESET, default_threads
 from dgdmn.config.entries import FIELDS, SET_BY_RUN, parse_entry
 from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.records import RunRecord
-from dgdmn.runs.environment import default_threads
 from dgdmn.runs.runner import VALIDATION, execute
 from dgdmn.runs.spec import RunSpec, is_plain, make_spec
 from dgdmn.streams import DataFile, TaskStream

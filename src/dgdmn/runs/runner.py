@@ -219,6 +219,8 @@ class _Run:
         arguments = {**here, **self.spec.arguments, **self.own}
         self.model = saved or kind(options, random_state=self.spec.seed, **arguments)
         tests: Mapping[str, Rows] = self.tasks.tests
+        if self.tasks.common_test:
+            tests = dict([*tests.items()][:1])
         if self.stream.has_missing:  # distances and noise need every value
             tests = {name: self.tasks.fill(rows) for name, rows in tests.items()}
         self.artifacts = Artifacts(self.writer, tests, self.spec.seed)

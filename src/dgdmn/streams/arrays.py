@@ -301,12 +301,12 @@ def _cut(
     n: int, order: NDArray[Any] | None, tasks: int, what: str, bounds: Bounds
 ) -> tuple[NDArray[Any], Bounds]:
     """Tasks of equal size for n sorted rows; test rows are cut where the training rows were."""
-    if isinstance(tasks, bool) or not isinstance(tasks, int) or not 1 <= tasks <= n:
-        raise UsageError(f"tasks is {tasks!r}: {what} has {n} rows, give 1 to {n}")
     if bounds is not None and order is not None:
         number = np.searchsorted(bounds[:-1], order, side="right")
         number = number + (order[0] > bounds[-1])  # all are later than the data: none of its tasks
     else:
+        if isinstance(tasks, bool) or not isinstance(tasks, int) or not 1 <= tasks <= n:
+            raise UsageError(f"tasks is {tasks!r}: {what} has {n} rows, give 1 to {n}")
         number = np.arange(n) * tasks // n
         cuts = np.flatnonzero(np.diff(number)) + 1
         bounds = None if order is None else order[[*cuts, -1]]
@@ -336,7 +336,8 @@ def _name(data: Any, what: str) -> str:
 
 
 def _cutting(form: _Form) -> dict[str, Any]:
-    return {"task": form.task, "order_by": form.order_by, "tasks": form.tasks or None}
+    named = {"ignore": form.ignore or None, "text": form.text or None}
+    return {"task": form.task, "order_by": form.order_by, "tasks": form.tasks or None, **named}
 
 
 def _refuse_names(form: _Form) -> None:
