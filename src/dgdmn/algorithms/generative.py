@@ -72,8 +72,9 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     memory_budget: int | None = None
     code_dim: int | None = None
     own_covariance: float | None = None
-    priors: Literal["uniform", "met"] | Mapping[Any, float] | None = None
-    """Class priors of the mixture memory: `uniform`, `met` (rows of a class), or {label: weight}; others weigh 1."""
+    priors: Literal["uniform", "empirical"] | Mapping[Any, float] | None = None
+    """Class priors of the mixture memory: `uniform`, `empirical` (rows of a class), or {label: weight}; other
+    labels weigh 1."""
     shrinkage: float | None = None
     features: str | Own | None = None
     """Front end of the mixture memory: `auto`, `gabor`, `relu`, `none`, or a function (docs/features.md)."""

@@ -141,8 +141,8 @@ class Config:
     own_covariance: float = option(-1.0, low=-1, high=1, symbol="g")
     """Mixture: g, weight of a component's own covariance; -1: by the number of rows, unless held-out rows prefer
     another (ours)."""
-    priors: Literal["uniform", "met"] = "uniform"
-    """Mixture: class priors, `uniform` or `met`: proportional to the rows of a class (ours)."""
+    priors: Literal["uniform", "empirical"] = "uniform"
+    """Mixture: class priors, `uniform`, or `empirical`: proportional to the rows of a class (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"
     """Front end of the mixture and of closed-form methods: `auto` has filters for images, random units for tables
     (ours)."""

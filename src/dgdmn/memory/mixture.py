@@ -291,7 +291,7 @@ class MixtureMemory:
     def log_priors(self, level: Level) -> Doubles:
         """Log prior of each class, times the temperature that its score is divided by later, shape (n_classes,)."""
         weights = np.ones(self.n_classes)
-        if self.config.priors == "met" and level.components:
+        if self.config.priors == "empirical" and level.components:
             counts = [component.n for component in level.components]
             weights = np.bincount(level.labels, counts, minlength=self.n_classes) / sum(counts)
             weights[weights == 0] = 1.0  # a class without components has no score either
