@@ -210,9 +210,9 @@ def _learn_task(args: Namespace, memory: store.Memory, task: str | None, rows: A
         unnamed = task is None or not model.info().by_task_name
         # Without a name, each row has joined a task of its class.
         if unnamed and (after := store.count_tasks(model)):
-            met = {name: counts.get(name, (0, 0)) for name in after}
-            met = {name: old for name, old in met.items() if after[name][0] > old[0]}
-            learned = {name: max(0, after[name][1] - old[1]) for name, old in met.items()}
+            earlier = {name: counts.get(name, (0, 0)) for name in after}
+            earlier = {name: old for name, old in earlier.items() if after[name][0] > old[0]}
+            learned = {name: max(0, after[name][1] - old[1]) for name, old in earlier.items()}
         for name, more in learned.items():
             times, before = tasks.pop(name, (0, 0))  # the latest task comes last
             tasks[name] = [times + 1, before + more]

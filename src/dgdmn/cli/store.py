@@ -157,7 +157,7 @@ def components_of(model: ContinualClassifier) -> list[Component]:
 
 
 def count_tasks(model: ContinualClassifier) -> dict[str, tuple[int, int]]:
-    """How often each task of a mixture memory was met, and its rows; empty for other memories."""
+    """How often each task of a mixture memory was learned, and its rows; empty for other memories."""
     times: Counter[str] = Counter()
     rows: dict[str, float] = {}
     for memory in mixtures_of(model):

@@ -53,7 +53,7 @@ class MixtureMemory:
         self.spec, self.config, self.role, self.n_classes = spec, spec.config, role, n_classes
         self.tasks, self.age = TaskLog(), 0
         self.components: tuple[Component, ...] = ()
-        """Components, the one met last at the end."""
+        """Components; the one learned last is at the end."""
         self.pool = Pool.empty(spec.d if role == "ltm" else 0, CrossMoment.empty(spec))
         """Owned by the long-term memory; a task memory gets it before each use."""
         self.class_weights: Doubles | None = None
@@ -104,7 +104,7 @@ class MixtureMemory:
             if old is not None:
                 between.append(old.between(part)[None])
                 part = old.merge(part, self.spec.code)
-            by_key[task, part.label] = part  # the component met last comes last
+            by_key[task, part.label] = part  # the component learned last comes last
         total = self.pool.total.add(x, np.zeros(len(y), np.int64), weight)
         untested = self.pool.untested + len(y)
         self.pool = replace(self.pool, total=total, untested=untested)
@@ -179,7 +179,7 @@ class MixtureMemory:
         """Shrink scatters until this memory and the awake ones fit `memory_budget`; returns whether they do.
 
         Fresh and awake components get max(κ, n_new / (n_new + age)) of the bytes for scatters (Algorithm 1), the
-        past gets the rest; both parts are split by how often a task was met. A component keeps the largest
+        past gets the rest; both parts are divided by how often a task was learned. A component keeps the largest
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
         budget = self.config.memory_budget - self.spec.pool_bytes - self.spec.front_end_bytes
@@ -362,7 +362,7 @@ class MixtureMemory:
         return loss
 
     def newest_task(self, label: int) -> str | None:
-        """The task of the component of a class that was met last."""
+        """The task of the component of a class that was learned last."""
         return next(
             (component.task for component in reversed(self.components) if component.label == label),
             None,

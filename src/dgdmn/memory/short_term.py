@@ -56,7 +56,7 @@ class ShortTermMemory:
         self.largest_buffer = max(self.largest_buffer, memory.buffer_bytes())
 
     def tasks(self) -> dict[str, TaskInfo]:
-        """The tasks held, and how often each was met since the last sleep."""
+        """The tasks in short-term memory, and how often each was learned since the last sleep."""
         return {task: memory.tasks[task] for task, memory in self.awake}
 
     def grow(self, n_classes: int) -> None:

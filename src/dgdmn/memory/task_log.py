@@ -1,4 +1,4 @@
-"""D_dgm: which tasks a memory has learned, how often it met each, and their classes."""
+"""D_dgm: the tasks that a memory has learned, how often, and their classes."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ class TaskInfo:
     """What a memory records of one task; never a sample."""
 
     times: int
-    """How often the task was met (section 3.1)."""
+    """How often the task was learned (section 3.1)."""
     classes: frozenset[int]
     """Class indices of its samples."""
 
 
 class TaskLog(dict[str, TaskInfo]):
-    """Tasks in the order in which they were last met. Never changed: `add` returns a new log."""
+    """Tasks in the order in which they were last learned. Never changed: `add` returns a new log."""
 
-    def add(self, met: Mapping[str, TaskInfo]) -> Self:
-        """The log after more encounters: counts add up, classes unite (Algorithm 1, line 20)."""
+    def add(self, learned: Mapping[str, TaskInfo]) -> Self:
+        """The log with more tasks: counts are added, classes are united (Algorithm 1, line 20)."""
         tasks = type(self)(self)
-        for task, new in met.items():
-            old = tasks.pop(task, TaskInfo(0, frozenset()))  # the task met last comes last
+        for task, new in learned.items():
+            old = tasks.pop(task, TaskInfo(0, frozenset()))  # the task learned last comes last
             tasks[task] = TaskInfo(old.times + new.times, old.classes | new.classes)
         if len(tasks) > MAX_TASKS:
             raise UsageError(f"a memory records at most {MAX_TASKS:,} tasks; reuse a task's name")
@@ -56,7 +56,7 @@ class TaskLog(dict[str, TaskInfo]):
         )
 
     def with_classes(self, classes: frozenset[int]) -> str | None:
-        """The task met last among those that had all these classes."""
+        """The task learned last among those that had all these classes."""
         return next((task for task in reversed(self) if classes <= self[task].classes), None)
 
     def state(self) -> list[dict[str, Any]]:

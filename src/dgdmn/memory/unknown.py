@@ -6,7 +6,7 @@ follows from the tied scores alone. What all inputs have in common cancels.
 
 Rows that are tested against the memory without them show which scores are usual. Each component counts them in
 fixed bins, its sketch. Counts add, so memories merge, and a forgotten component takes its counts along. Scores rise
-as classes arrive, because the background widens. So counts of recently met components weigh more.
+as classes arrive, because the background widens. So counts of recently learned components weigh more.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ SKETCH_BYTES = 4 * BINS
 MIN_TESTED = 50
 """Fewer tested rows say nothing about one row in a hundred: known rows would be marked."""
 RECENCY = 4.0
-"""The component met i-th of k has weight (i / k) to this power."""
+"""The component learned i-th of k has weight (i / k) to this power."""
 FAR = 30.0
 """A row is far if a feature is more deviations than this from its mean; with n < 900 rows, more than √n, which no
 learned row is."""
@@ -93,7 +93,7 @@ def score_quantile(
 ) -> Doubles:
     """The share of tested rows with a lower score, shape (n,); 1 if no row was tested, 0 if a row is far.
 
-    `sketches` are those of all components, the one met last comes last.
+    `sketches` are those of all components; the one learned last comes last.
     """
     weights = (np.arange(1, len(sketches) + 1) / max(1, len(sketches))) ** RECENCY
     counts = weights @ np.reshape(sketches, (len(sketches), BINS)).astype(np.float64)
