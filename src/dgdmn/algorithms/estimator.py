@@ -370,7 +370,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if numbers and known is None:
             names = tuple(X.columns)
             if reset and all(isinstance(name, str) for name in names):
-                self.columns_ = Columns.of_numbers(names)
+                self.columns_ = Columns.all_numeric(names)
             return X
         with warnings.catch_warnings():
             if not reset:  # the first call has said it

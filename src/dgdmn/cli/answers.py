@@ -17,7 +17,7 @@ from dgdmn.cli.notes import add_evaluation
 from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import write_atomic
-from dgdmn.core.text import count_noun, format_ratio, join_names, worst_first
+from dgdmn.core.text import count_noun, format_ratio, join_names, sort_by_accuracy
 from dgdmn.memory.recognition import UNKNOWN_RATE
 from dgdmn.streams.readers import Arrays
 
@@ -136,7 +136,7 @@ def evaluate(args: Namespace) -> None:
     for what, by in (("class", entry["by_class"]), ("task", entry["by_task"])):
         if len(by) > 1:
             show(f"by {what}, the worst first:")
-        for name, (hits, of) in worst_first(by)[:MAX_SHOWN]:
+        for name, (hits, of) in sort_by_accuracy(by)[:MAX_SHOWN]:
             show(f"{what} {name}: {format_ratio(hits / of)} ({hits:,} of {count_noun(of, 'row')})")
         if len(by) > MAX_SHOWN:
             show(f"These are the {MAX_SHOWN} worst of {len(by):,}; --json shows all.")
