@@ -623,7 +623,7 @@ def test_resuming_takes_no_more_memory_for_more_events(writer, directory):
         assert tracemalloc.get_traced_memory()[1] < 1_000_000, "the file has 5 MB"
     finally:
         tracemalloc.stop()
-    assert again.events == 50_001, "and the one that says that it was resumed"
+    assert again.n_events == 50_001, "and the one that says that it was resumed"
     assert sum(1 for _ in RunRecord.read(directory).iter_events()) == 50_001
 
 

@@ -96,7 +96,7 @@ class Run:
         self.shared_classes = config.get("shared_classes") is True  # by several tasks
         self.tasks = tuple(config["tasks"])  # the columns of the matrices
         self.accuracy, self.accuracy_ltm = record.accuracy, record.accuracy_ltm
-        self.columns = record.columns  # the column that each row learned
+        self.columns = record.columns  # the task (column) learned before each row
         self.complete = record.complete and len(record.accuracy) > 0
         self.artifacts = record.artifacts
         self.note = printable(config.get("note"))  # what a result must say about the data

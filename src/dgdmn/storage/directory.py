@@ -60,7 +60,7 @@ def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
         if not _holds(directory / name, content):
             write_atomic(directory / name, content)
     places = ({"$array": path, "file": home[path]} for path, _ in arrays_in(state))
-    tree = map_arrays(state, lambda _: next(places))  # which meets the arrays in the same order
+    tree = map_arrays(state, lambda _: next(places))  # it visits arrays in the same order
     manifest = {"format": FORMAT, **about, "state": tree, "files": files}
     plain = json.loads(json_bytes(manifest))
     text = json_bytes({**manifest, "sha256": _digest(plain)}, indent=1)
@@ -130,7 +130,7 @@ def check_place(directory: Path) -> None:
 
 
 def discard(directory: Path, *parents: Path) -> None:
-    """Remove what an interrupted save left, and the directories if they are empty then; not through a link."""
+    """Remove files of an interrupted save, then directories that are empty. Links are not followed."""
     if directory.is_symlink():
         return
     with suppress(OSError):  # the error that interrupted the save is reported instead
@@ -147,7 +147,7 @@ def _ours(name: str) -> bool:
 
 
 def _refuse_link(directory: Path) -> None:
-    """The directories that we make ourselves are not links; `load` and `save` resolve one that a user names."""
+    """Refuse a symbolic link. Links that a user names are resolved by `load` and `save` first."""
     if directory.is_symlink():
         raise DgdmnError(f"{directory} is a link, not a directory; remove it")
 
