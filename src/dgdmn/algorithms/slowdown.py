@@ -16,7 +16,7 @@ from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.fisher import diagonal_fisher, pad_to
 from dgdmn.networks.optimizer import RMSProp
 from dgdmn.networks.train import Gradients, map_batches
-from dgdmn.storage import State, class_indices, typed
+from dgdmn.storage import State, check_class_indices, get_typed
 
 
 class _ElasticNetwork(CustomizedNetwork):
@@ -165,7 +165,7 @@ class _DistillingNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._learned = class_indices(typed(state, "met", list), self._outputs)
+        self._learned = check_class_indices(get_typed(state, "met", list), self._outputs)
 
 
 @final

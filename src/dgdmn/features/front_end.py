@@ -12,7 +12,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.text import join_names
 from dgdmn.features.images import MIN_SIDE, ImageFeatures
 from dgdmn.features.tables import RELU_FEATURES, PlainFeatures, Scale, TableFeatures
-from dgdmn.storage import State, to_numpy, typed, whole
+from dgdmn.storage import State, get_int, get_typed, to_numpy
 
 Kind = Literal["auto", "gabor", "relu", "none"]
 """The built-in front ends; `auto` chooses by the shape of an input."""
@@ -152,13 +152,13 @@ class FrontEnd:
     @classmethod
     def restore(cls, state: State, shape: tuple[int, ...], own: Own | None) -> Self:
         """Load what `state` returned; raises an error if the features are different now."""
-        kind, seed = typed(state, "kind", str), whole(state, "seed", 0, MAX_SEED)
-        sides = typed(state, "image_shape", list)
+        kind, seed = get_typed(state, "kind", str), get_int(state, "seed", 0, MAX_SEED)
+        sides = get_typed(state, "image_shape", list)
         view_shape = check_image_shape(tuple(sides), shape)
         if kind == "own":
             if own is None:
                 raise UsageError("its features are your own; use load(path, features=…)")
-            features: _Features = OwnFeatures(own, whole(state, "n_features", 1, MAX_FEATURES))
+            features: _Features = OwnFeatures(own, get_int(state, "n_features", 1, MAX_FEATURES))
         else:
             choose(kind, view_shape)
             scale = Scale.restore(state, math.prod(view_shape)) if kind == "relu" else None

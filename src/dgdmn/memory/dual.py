@@ -20,7 +20,7 @@ from dgdmn.memory.recognition import (
 )
 from dgdmn.memory.short_term import ShortTermMemory, TaskMemory
 from dgdmn.memory.task_log import TaskInfo, new_task_name
-from dgdmn.storage import State, typed, whole
+from dgdmn.storage import State, get_int, get_typed
 
 
 class DualMemory:
@@ -186,13 +186,13 @@ class DualMemory:
         return {"stm": self.stm.state(), "ltm": self.ltm.state(), **buffer}
 
     def load_state(self, state: State) -> None:
-        if len(typed(state, "stm", list)) > self.config.n_stm:
+        if len(get_typed(state, "stm", list)) > self.config.n_stm:
             raise ValueError(f"{len(state['stm'])} task memories; n_stm is {self.config.n_stm}")
         self.stm.load_state(state["stm"], self.n_classes)
         self.ltm.load_state(state["ltm"])
         if isinstance(self.ltm, JointlyScored):
             _set_pool(self.stm.memories(), self.ltm.pool)
-        self.stm.largest_buffer = whole({"largest_buffer": 0, **state}, "largest_buffer")
+        self.stm.largest_buffer = get_int({"largest_buffer": 0, **state}, "largest_buffer")
 
 
 def _set_pool(memories: Iterable[GenerativeMemory], pool: Any) -> None:

@@ -43,7 +43,7 @@ from dgdmn.memory.scores import (
 )
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.memory.unknown import MIN_TESTED, find_far, score_quantile, sketch
-from dgdmn.storage import State, typed, whole
+from dgdmn.storage import State, get_int, get_typed
 
 
 class MixtureMemory:
@@ -449,11 +449,11 @@ class MixtureMemory:
         return state
 
     def load_state(self, state: State) -> None:
-        self.tasks = TaskLog.from_state(typed(state, "tasks", list), self.n_classes)
-        self.age = whole(state, "age")
+        self.tasks = TaskLog.from_state(get_typed(state, "tasks", list), self.n_classes)
+        self.age = get_int(state, "age")
         self.components = tuple(
             Component.load(component, self.spec, self.n_classes)
-            for component in typed(state, "components", list)
+            for component in get_typed(state, "components", list)
         )
         if {component.task for component in self.components} - self.tasks.keys():
             raise ValueError("a component belongs to a task that is not in the log")
@@ -467,7 +467,7 @@ class MixtureMemory:
         ):
             raise ValueError("two components have the same task and class")
         if self.role == "ltm":
-            self.pool = Pool.load(typed(state, "pool", dict), self.spec)
+            self.pool = Pool.load(get_typed(state, "pool", dict), self.spec)
             rows = sum(component.n for component in self.components)
             if rows > self.pool.n * (1 + COUNT_TOLERANCE):  # sums of weights are rounded
                 raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")

@@ -26,7 +26,7 @@ from dgdmn.memory.code import (
 )
 from dgdmn.memory.components import Component, CrossMoment, check_scatter, load_array, stack_means
 from dgdmn.memory.gaussian import MIN_RIDGE, Doubles, Moments, as_count, pack, shrink, unpack
-from dgdmn.storage import State, typed, whole
+from dgdmn.storage import State, get_int, get_typed
 from dgdmn.storage.checks import row_count
 
 CLEAR_DEVIATIONS = 3.0
@@ -87,11 +87,11 @@ class Frozen:
     @classmethod
     def load(cls, state: State, spec: MixtureSpec) -> Self:
         """Load what `state` returned; every value is checked."""
-        setting = typed(state, "setting", list)
+        setting = get_typed(state, "setting", list)
         right = len(setting) == 2 and all(
             type(value) is float and 0 <= value <= 1 for value in setting
         )
-        temperature = typed(state, "temperature", float)
+        temperature = get_typed(state, "temperature", float)
         if not right or setting[0] == 0 or not temperature >= 1:
             raise ValueError(
                 f"setting {setting!r} and temperature {temperature!r} are not possible"
@@ -300,16 +300,16 @@ class Pool:
             raise ValueError("a count of tested rows is negative")
         frozen, inputs = None, CrossMoment.empty(spec)
         if "frozen" in state:
-            frozen = Frozen.load(typed(state, "frozen", dict), spec)
+            frozen = Frozen.load(get_typed(state, "frozen", dict), spec)
         if inputs is not None:
-            sums = typed(state, "inputs", dict)
+            sums = get_typed(state, "inputs", dict)
             names = ("mean_x", "mean_z", "scatter", "bounds")
             shapes = {name: getattr(inputs, name).shape for name in names}
             arrays = {
                 name: load_array(sums, name, shape, doubles) for name, shape in shapes.items()
             }
             inputs = CrossMoment(row_count(sums, "n"), **arrays)
-        n, untested = row_count(state, "n"), whole(state, "untested")
+        n, untested = row_count(state, "n"), get_int(state, "untested")
         mean, variation = (
             load_array(state, name, (spec.d,), doubles) for name in ("mean", "variation")
         )

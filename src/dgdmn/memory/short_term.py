@@ -9,7 +9,7 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import shorten
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory
 from dgdmn.memory.task_log import TaskInfo
-from dgdmn.storage import State, typed
+from dgdmn.storage import State, get_typed
 
 
 class TaskMemory(NamedTuple):
@@ -70,7 +70,7 @@ class ShortTermMemory:
         awake: dict[str, GenerativeMemory] = {}
         for saved in state:
             memory = self._make_memory("stm", n_classes, SeedStream(0))
-            task = typed(saved, "task", str)
+            task = get_typed(saved, "task", str)
             memory.load_state({key: value for key, value in saved.items() if key != "task"})
             if task not in memory.tasks or task in awake:
                 raise ValueError(

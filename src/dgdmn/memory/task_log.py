@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from dgdmn.core.errors import UsageError
-from dgdmn.storage import class_indices, typed, whole
+from dgdmn.storage import check_class_indices, get_int, get_typed
 from dgdmn.storage.checks import MAX_COUNT, MAX_TASKS
 
 
@@ -70,9 +70,9 @@ class TaskLog(dict[str, TaskInfo]):
         """The log that `state` described, of tasks with some of these classes."""
         tasks = cls()
         for saved in state:
-            classes = class_indices(typed(saved, "classes", list), n_classes)
-            tasks[typed(saved, "task", str)] = TaskInfo(
-                whole(saved, "times", 1), frozenset(classes)
+            classes = check_class_indices(get_typed(saved, "classes", list), n_classes)
+            tasks[get_typed(saved, "task", str)] = TaskInfo(
+                get_int(saved, "times", 1), frozenset(classes)
             )
         if len(tasks) < len(state):
             raise ValueError("two tasks have the same name")
