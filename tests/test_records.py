@@ -422,7 +422,11 @@ def test_wrong_rows_are_refused(writer, directory, arguments, step, message):
         ("summary.json", "[]", "not a JSON object"),
         ("config.json", "{}", "run format is None, this version reads 2; run it again"),
         ("config.json", '{"format": 2, "key": "k"}', '\\["tasks"\\] is missing'),
-        ("config.json", '{"format": 2, "tasks": ["a"]}', "key is None"),
+        (
+            "config.json",
+            '{"format": 2, "tasks": ["a"]}',
+            "config.json has key None; it must be text",
+        ),
         ("config.json", "{", "config.json is damaged"),
     ],
 )

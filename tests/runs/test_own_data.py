@@ -88,8 +88,10 @@ def test_a_frame_is_the_same_stream_as_its_file(tmp_path):
     options = {"task": "month", "ignore": ["day"], "seed": 3}
     one = from_frame(table, "state", **options)
     other = from_arrays(path, label="state", **options)
-    assert DataFile.of(one) == DataFile.of(other)
-    assert DataFile.of(one) != DataFile.of(from_frame(table, "state", **options | {"seed": 4}))
+    assert DataFile.from_stream(one) == DataFile.from_stream(other)
+    assert DataFile.from_stream(one) != DataFile.from_stream(
+        from_frame(table, "state", **options | {"seed": 4})
+    )
 
 
 @pytest.mark.parametrize("kind", ["date", "text", "zoned"])
@@ -102,7 +104,7 @@ def test_dates_order_a_frame(kind):
         days = days.tz_localize("Europe/Berlin")
     stream = from_frame(frame(days), "state", order_by="day", tasks=2)
     other = from_frame(frame(-(np.arange(N) % 28)), "state", order_by="day", tasks=2)
-    assert DataFile.of(stream) == DataFile.of(other)
+    assert DataFile.from_stream(stream) == DataFile.from_stream(other)
 
 
 def test_the_seed_draws_the_order_of_classes_only_if_asked():
@@ -122,7 +124,10 @@ def test_the_seed_draws_the_order_of_classes_only_if_asked():
         ({"order_by": STATE, "tasks": 2}, "order_by must have a number or a date for each row"),
         ({"order_by": "day", "tasks": 2}, "order_by='day' names a column of a file"),
         ({"ignore": ["a"]}, r"ignore=\['a'\] names a column of a file"),
-        ({"order_by": np.where(MONTH == 2, np.nan, 1), "tasks": 2}, "data has no order in row 60"),
+        (
+            {"order_by": np.where(MONTH == 2, np.nan, 1), "tasks": 2},
+            "data has no value to order by in row 60",
+        ),
     ],
 )
 def test_wrong_ways_to_cut_are_refused(options, message):

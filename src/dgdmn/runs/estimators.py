@@ -41,7 +41,7 @@ def run_stream(
     if not isinstance(stream, TaskStream):
         raise UsageError(f"stream is {stream!r}; make one with from_arrays, from_frame or load")
     methods = [estimators] if isinstance(estimators, str | ContinualClassifier) else estimators
-    data = DataFile.of(stream)
+    data = DataFile.from_stream(stream)
     specs = [_spec_of(method, stream, data) for method in methods]
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as place:
         return [execute(spec, Path(place), stream=stream, own=own) for spec, own in specs]

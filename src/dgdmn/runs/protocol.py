@@ -15,7 +15,7 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.runs.spec import RunSpec
 from dgdmn.streams import Rows, Task, TaskStream
-from dgdmn.streams.base import concat_rows, to_unit
+from dgdmn.streams.base import concat_rows, scale_to_unit
 
 CACHE_BYTES = 256_000_000
 """Training rows held until they are learned, and test rows as a model sees them; what exceeds it is loaded or
@@ -120,7 +120,7 @@ class RunTasks:
         again = number in self._numbers[position + 1 :]
         held = self._cache.get(number) if again else self._cache.pop(number, None)
         rows, is_packed = held or (self._load(number).train, False)
-        return Rows(to_unit(rows.x), rows.y) if is_packed else rows
+        return Rows(scale_to_unit(rows.x), rows.y) if is_packed else rows
 
     def _load(self, number: int) -> Task:
         """A task as it is learned."""
@@ -163,7 +163,7 @@ def _pack(rows: Rows) -> tuple[Rows, bool]:
     x = rows.x
     if x.dtype == np.float32 and x.size and x.min() >= 0 and x.max() <= 1:
         gray = np.round(x * 255).astype(np.uint8)
-        if np.array_equal(to_unit(gray), x):
+        if np.array_equal(scale_to_unit(gray), x):
             return Rows(gray, rows.y), True
     return rows, False
 
