@@ -29,7 +29,7 @@ from dgdmn.algorithms.persistence import OWN_PARTS, load
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context, EpochDone, Event, ignore
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.protocols import GenerativeMemory, OwnMemory
+from dgdmn.memory.protocols import GenerativeMemory, UserMemoryFactory
 from dgdmn.memory.task_log import TaskInfo
 from dgdmn.networks import protocols
 from dgdmn.networks.protocols import LatentGenerator, Learner, Reconstructs, Shape
@@ -102,7 +102,7 @@ def check_algorithm(
     _same(answers, again.predict_proba(X), "a loaded estimator learns differently")
 
 
-def check_memory(make: OwnMemory, *, keeps_rows: bool = False) -> None:
+def check_memory(make: UserMemoryFactory, *, keeps_rows: bool = False) -> None:
     """Raise an AssertionError unless the factory makes generative memories that DGDMN can work with.
 
     `keeps_rows`: the memory keeps training rows.

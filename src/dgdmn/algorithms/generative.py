@@ -36,12 +36,12 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import count_noun, join_names
-from dgdmn.features import FrontEnd, Own
+from dgdmn.features import FeatureFunction, FrontEnd
 from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.components import Component
 from dgdmn.memory.held_out import PARTS, TEST_EVERY
 from dgdmn.memory.mixture import MixtureMemory, gather
-from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
+from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, Role, UserMemoryFactory
 from dgdmn.memory.unknown import MIN_TESTED
 from dgdmn.storage import State, bytes_in
 
@@ -76,7 +76,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     """Class priors of the mixture memory: `uniform`, `empirical` (rows of a class), or {label: weight}; other
     labels weigh 1."""
     shrinkage: float | None = None
-    features: str | Own | None = None
+    features: str | FeatureFunction | None = None
     """Front end of the mixture memory: `auto`, `gabor`, `relu`, `none`, or a function (docs/features.md)."""
     code_seed: int | None = None
     image_shape: tuple[int, ...] | None = None
@@ -85,7 +85,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     """(center, spread) of the columns for the features `relu`; by default those of the first call."""
     generator: str | GeneratorFactory | None = None
     """`mixture`, `vae`, the name of a registered generator, or a factory (`dgdmn.networks.protocols`)."""
-    memory: OwnMemory | None = None
+    memory: UserMemoryFactory | None = None
     """Makes your own generative memories (`dgdmn.memory.protocols`) instead of the deep one."""
 
     @abstractmethod
@@ -393,7 +393,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
 
 def _make_own(
-    own: OwnMemory, shape: tuple[int, ...], role: Role, n_classes: int, rng: SeedStream
+    own: UserMemoryFactory, shape: tuple[int, ...], role: Role, n_classes: int, rng: SeedStream
 ) -> GenerativeMemory:
     return own(shape, n_classes, role, rng)
 
@@ -418,7 +418,7 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         for model, fitted in ((a, ours), (b, theirs)):
             fitted.memory.sleep(model._context(fitted))
         mine, other = copy.copy(a._mixtures(ours, "merge")[0]), b._mixtures(theirs, "merge")[0]
-        mine.absorb(other.relabel(places))
+        mine.add_memory(other.relabel(places))
         ours.memory.replace_long_term(mine)  # type: ignore[attr-defined]
         ours.memory.refresh(outputs, a._context(ours))  # type: ignore[attr-defined]
         ours.labels, ours.outputs = labels, outputs
