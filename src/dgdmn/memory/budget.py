@@ -52,7 +52,7 @@ def merge_means(
         later[component.label].popleft()
         if later[component.label]:
             old, into = kept.pop(place), later[component.label][0]
-            between.append(old.between(kept[into]))
+            between.append(old.between_vector(kept[into]))
             kept[into] = kept[into].merge(old, code)
     return tuple(kept.values()), between
 

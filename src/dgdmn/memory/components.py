@@ -32,7 +32,7 @@ class Component:
     n: float
     """Rows, or the sum of their weights."""
     mean: NDArray[Any]
-    """Mean of the features, shape (d,); float32 once the budget has bound."""
+    """Mean of the features, shape (d,); float32 after the budget was exceeded."""
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
     sketch: Counts = field(default_factory=empty_sketch)
@@ -52,11 +52,11 @@ class Component:
             sketch=self.sketch + other.sketch,
         )
 
-    def without(self, part: "Component", code: Doubles) -> Self:
-        """The component without some of its rows, but not all."""
+    def remove_rows(self, part: "Component", code: Doubles) -> Self:
+        """Return the component without some of its rows, but not all."""
         return self.merge(replace(part, n=-part.n, scatter=-part.scatter), code)
 
-    def between(self, other: "Component") -> Doubles:
+    def between_vector(self, other: "Component") -> Doubles:
         """The vector whose outer product a merge of both adds to the pooled scatter."""
         difference = other.mean.astype(np.float64) - self.mean
         vector: Doubles = math.sqrt(self.n * other.n / (self.n + other.n)) * difference

@@ -78,7 +78,7 @@ class DualMemory:
             else:
                 self.stm.store(name, memory)
             fits = self._share_pool(memory.pool)
-        if len(self.stm.awake) >= self.config.n_stm or not fits:  # asleep, means of a class merge
+        if len(self.stm.awake) >= self.config.n_stm or not fits:  # a sleep merges means, too
             self.sleep(ctx)
 
     def _split_by_newest_task(self, new: Batch) -> list[tuple[str, Batch]]:
@@ -105,9 +105,9 @@ class DualMemory:
         ctx.callback(SleepEnded(tasks))
 
     def predict_proba(self, x: Array, task: str | None) -> Array:
-        """Ask the task memory that holds the task, else the long-term memory.
+        """Predict with the task memory that holds the task, else with the long-term memory.
 
-        Without a task, mixtures answer together; else recognition chooses a memory if there are several.
+        Without a task name, mixture memories predict jointly; other memories are chosen by recognition.
         """
         if task is not None:
             return (self.stm.find(task) or self.ltm).predict_proba(x)

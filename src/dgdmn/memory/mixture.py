@@ -30,12 +30,12 @@ from dgdmn.memory.gaussian import (
     softmax,
 )
 from dgdmn.memory.held_out import PARTS, TEST_EVERY, hold_out
-from dgdmn.memory.pool import Frozen, Pool
+from dgdmn.memory.pool import FrozenSettings, Pool
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.scores import (
-    Level,
-    answering_levels,
+    ComponentSet,
     choose_setting,
+    component_sets,
     own_factor,
     score_against_background,
     score_classes,
@@ -102,7 +102,7 @@ class MixtureMemory:
         for part in parts:
             old = by_key.pop((task, part.label), None)
             if old is not None:
-                between.append(old.between(part)[None])
+                between.append(old.between_vector(part)[None])
                 part = old.merge(part, self.spec.code)
             by_key[task, part.label] = part  # the component learned last comes last
         total = self.pool.total.add(x, np.zeros(len(y), np.int64), weight)
@@ -120,7 +120,7 @@ class MixtureMemory:
         task: str,
         others: Sequence[Self],
     ) -> None:
-        """Test the rows just learned against everything but themselves; add to votes, log losses and sketches."""
+        """Test the rows just learned against the memory without them; update votes, log losses and sketches."""
         pool = self.pool
         result = hold_out(
             x,
@@ -166,7 +166,7 @@ class MixtureMemory:
         for component in components:
             old = by_key.pop((component.task, component.label), None)
             if old is not None:
-                self.pool = self.pool.add_scatter(gram(old.between(component)[None]))
+                self.pool = self.pool.add_scatter(gram(old.between_vector(component)[None]))
                 component = old.merge(component, self.spec.code)
             by_key[component.task, component.label] = component
         self.components = tuple(by_key.values())
@@ -255,10 +255,11 @@ class MixtureMemory:
         twin.tasks = self.tasks.relabel(dict(enumerate(places)))
         return twin
 
-    def absorb(self, other: Self) -> None:
+    def add_memory(self, other: Self) -> None:
         """Add the sums of another long-term memory with the same classes, front end and code.
 
-        Components that were first in either memory come first: what was usual was counted when little was known.
+        Components are ordered by their relative position in either memory, because score histograms of early
+        components were counted when few classes were known.
         """
         age = {
             (component.task, component.label): place / len(memory.components)
@@ -270,7 +271,7 @@ class MixtureMemory:
         self.pool = self.pool.merge(other.pool)
         self.tasks, self.age = self.tasks.add(other.tasks), self.age + other.age
 
-    # Answers
+    # Predictions
 
     def column_moments(self, d: int, others: Sequence[Self] = ()) -> tuple[Doubles, Doubles, float]:
         """Mean and covariance of the first d features over all rows of these memories, and their number."""
@@ -284,11 +285,11 @@ class MixtureMemory:
         """log p(x, component) up to a common term; the class of each component, and the index of its memory."""
         memories = [self, *others]
         owner = np.repeat(np.arange(len(memories)), [len(memory.components) for memory in memories])
-        level = self.level(others)
+        level = self.component_set(others)
         scores, _ = self._score(x, others, level.frozen)
         return scores + self.log_priors(level)[level.labels], level.labels, owner
 
-    def log_priors(self, level: Level) -> Doubles:
+    def log_priors(self, level: ComponentSet) -> Doubles:
         """Log prior of each class, times the temperature that its score is divided by later, shape (n_classes,)."""
         weights = np.ones(self.n_classes)
         if self.config.priors == "empirical" and level.components:
@@ -303,13 +304,15 @@ class MixtureMemory:
     def answering_tasks(
         self, x: Any, others: Sequence[Self], answers: NDArray[np.int64]
     ) -> list[str]:
-        """The task of the best component of each row's answer, a class index."""
+        """The task of the component that scores highest for each row's predicted class, a class index in `answers`."""
         scores, labels, _ = self.joint_scores(x, others)
         best = np.where(labels == answers[:, None], scores, -np.inf).argmax(axis=1)
         tasks = [component.task for component in gather([self, *others])]
         return [tasks[place] for place in best]
 
-    def _score(self, x: Any, others: Sequence[Self], frozen: Frozen) -> tuple[Doubles, Doubles]:
+    def _score(
+        self, x: Any, others: Sequence[Self], frozen: FrozenSettings
+    ) -> tuple[Doubles, Doubles]:
         """Scores of the components of all these memories and their tied part, both (n, components)."""
         components = gather([self, *others])
         return score_components(np.asarray(x, np.float64), components, self.pool, frozen, self.spec)
@@ -332,7 +335,7 @@ class MixtureMemory:
         return score_quantile(self.relative_scores(x, others), sketches, *far)
 
     def count_tested(self, others: Sequence[Self] = ()) -> int:
-        """Rows that say which relative scores are usual; none with one component, which has no background."""
+        """Number of rows in the score histograms; 0 with a single component, which has no background."""
         components = gather([self, *others])
         return sum(int(one.sketch.sum()) for one in components) if len(components) > 1 else 0
 
@@ -350,8 +353,8 @@ class MixtureMemory:
 
     def joint_proba(self, x: Any, others: Sequence[Self]) -> Doubles:
         """Class probabilities by the components of all these memories, and by whole classes that have several tasks."""
-        level = self.level(others)
-        levels = answering_levels(level, self.spec)
+        level = self.component_set(others)
+        levels = component_sets(level, self.spec)
         scores = score_classes(np.asarray(x, np.float64), levels, self.spec, self.n_classes)
         return softmax((scores + self.log_priors(level)) / level.frozen.temperature)
 
@@ -369,7 +372,7 @@ class MixtureMemory:
         )
 
     def recall(self, x: Any) -> Batch:
-        """The inputs as their code remembers them, labeled by this memory."""
+        """The inputs decoded from their code, with this memory's predicted labels."""
         return Batch(self._decode(np.asarray(x, np.float64)), self.predict_proba(x).argmax(axis=1))
 
     def sample(self, n: int, rng: SeedStream) -> Batch:
@@ -401,15 +404,15 @@ class MixtureMemory:
         """Rows learned."""
         return self.age
 
-    def frozen(self, others: Sequence[Self] = ()) -> Frozen:
+    def frozen(self, others: Sequence[Self] = ()) -> FrozenSettings:
         """What the last sleep froze; before the first sleep, what a sleep would freeze now."""
         if self.pool.frozen is not None:
             return self.pool.frozen
         return self.pool.freeze(self._choose(gather([self, *others])), self.spec.code)
 
-    def level(self, others: Sequence[Self] = ()) -> Level:
+    def component_set(self, others: Sequence[Self] = ()) -> ComponentSet:
         """The components of all these memories and what scores them."""
-        return Level(gather([self, *others]), self.pool, self.frozen(others))
+        return ComponentSet(gather([self, *others]), self.pool, self.frozen(others))
 
     def chosen_settings(self, others: Sequence[Self] = ()) -> dict[str, float]:
         """λ, g and the temperature of predictions now."""

@@ -47,7 +47,7 @@ the log determinant of that covariance minus that of St."""
 
 
 @dataclass(frozen=True, eq=False)
-class Frozen:
+class FrozenSettings:
     """What stays fixed from one sleep to the next: λ, g, the divisor of scores and the tied code covariance."""
 
     setting: tuple[float, float]
@@ -74,7 +74,7 @@ class Frozen:
     factors: "WeakKeyDictionary[Component, Factor]" = field(init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Frozen, (self.setting, self.temperature, self.code_covariance, self.n)
+        return FrozenSettings, (self.setting, self.temperature, self.code_covariance, self.n)
 
     def state(self) -> State:
         return {
@@ -120,7 +120,7 @@ class Pool:
     """Rows learned since the last test."""
     inputs: CrossMoment | None = None
     """Inputs and their code together, to decode dreams; None for tables and large inputs."""
-    frozen: Frozen | None = None
+    frozen: FrozenSettings | None = None
     """As of the last sleep; None before the first."""
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -154,7 +154,7 @@ class Pool:
         return self._cache[key][1], self._cache[key][2]
 
     def log_common(self, x: Doubles, shrinkage: float) -> Doubles:
-        """What tied scores leave out of a log density: log N(x; 0, S₀), shape (n,)."""
+        """The part of the log density that tied scores omit: log N(x; 0, S₀), shape (n,)."""
         (factor, _), unit = self._factor(shrinkage)
         white = solve_triangular(factor, unit * x.T, lower=True, check_finite=False)
         log_det = 2 * float(np.log(np.diag(factor)).sum() - np.log(unit).sum())
@@ -242,13 +242,13 @@ class Pool:
         """The divisor of scores with the lowest log loss on tested rows."""
         return TEMPERATURES[int(np.argmin(self.log_losses))]
 
-    def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
+    def freeze(self, setting: tuple[float, float], code: Doubles) -> FrozenSettings:
         """What a sleep would freeze now with these λ and g."""
         key = ("frozen", setting, self.temperature())
         if key not in self._cache:
             covariance = self._code_covariance(setting[0], code)
-            self._cache[key] = Frozen(setting, self.temperature(), covariance, self.n)
-        frozen: Frozen = self._cache[key]
+            self._cache[key] = FrozenSettings(setting, self.temperature(), covariance, self.n)
+        frozen: FrozenSettings = self._cache[key]
         return frozen
 
     def add_scatter(self, scatter: Doubles, n: float = 0) -> Self:
@@ -300,7 +300,7 @@ class Pool:
             raise ValueError("a count of tested rows is negative")
         frozen, inputs = None, CrossMoment.empty(spec)
         if "frozen" in state:
-            frozen = Frozen.load(get_typed(state, "frozen", dict), spec)
+            frozen = FrozenSettings.load(get_typed(state, "frozen", dict), spec)
         if inputs is not None:
             sums = get_typed(state, "inputs", dict)
             names = ("mean_x", "mean_z", "scatter", "bounds")
