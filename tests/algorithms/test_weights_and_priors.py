@@ -133,7 +133,7 @@ def test_wrong_weights_are_refused_and_change_nothing(weight, reason):
 
 def test_others_refuse_weights():
     X, y = blobs()
-    with pytest.raises(UsageError, match="sample_weight is for the mixture memory"):
+    with pytest.raises(UsageError, match="sample_weight needs the mixture memory"):
         DGDMN("quick").fit(X, y, np.arange(60))
     for name in ("nn", "gnb"):
         with pytest.raises(TypeError, match="unexpected keyword argument 'sample_weight'"):
@@ -219,7 +219,7 @@ def test_wrong_priors_are_refused():
         ({"rare": 0}, "the prior of 'rare' is 0; it must be a number above 0"),
         ({"rare": float("nan")}, "the prior of 'rare' is nan"),
         ({"rare": "x"}, "the prior of 'rare' is 'x'"),
-        ({1: 2.0}, "label 1 of priors is of another kind than 'often'"),
+        ({1: 2.0}, "label 1 of priors and 'often' have different types"),
     ):
         with pytest.raises(UsageError, match=re.escape(reason)):
             DGDMN(priors=priors).fit(X, y)
@@ -280,7 +280,7 @@ def test_names_that_are_refused_change_nothing():
     before = digest(model)
     for names, reason in (
         ({"labels": {0: 1}}, "label 1 exists already"),
-        ({"labels": {0: "one"}}, "label 'one' is of another kind than 0"),
+        ({"labels": {0: "one"}}, "label 'one' and 0 have different types"),
         ({"labels": {9: 1}}, "no label 9; there are 0, 1, 2"),
         ({"labels": {0: None}}, "label 0 cannot be renamed to None"),
         ({"labels": {0: float("nan")}}, "cannot be saved"),

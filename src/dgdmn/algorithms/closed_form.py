@@ -135,7 +135,7 @@ class SumsMemory:
 
     @property
     def setting(self) -> float:
-        """The setting with most right answers; of equal ones the middle."""
+        """The setting with the most correct predictions; of ties, the middle one."""
         best = np.flatnonzero(self.right == self.right.max())
         return self.settings[int(best[len(best) // 2])]
 

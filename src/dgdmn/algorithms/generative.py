@@ -176,7 +176,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     def unknown(self, X: ArrayLike, rate: float = 0.01) -> NDArray[np.bool_]:
         """Whether each row is unlike anything learned, shape (n,); `rate` is the share of false alarms.
 
-        Rows tested against the memory without them say what is usual (docs/decisions/unknown.md).
+        Thresholds come from held-out rows (docs/decisions/unknown.md).
         Only the mixture memory can; the deep one has `recognize`.
         """
         check_is_fitted(self)
@@ -196,7 +196,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         return found
 
     def answering_tasks(self, X: ArrayLike, task: str | None = None) -> Array:
-        """The task whose component is the best of the label that `predict` gives, shape (n,).
+        """For each row, the task whose component scores highest for the predicted label, shape (n,).
 
         Only the mixture memory keeps tasks apart.
         """
@@ -341,8 +341,8 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def _to_batch(self, fitted: FittedState, X: Array, y: Array, weight: Weights) -> Batch:
         if weight is not None and not isinstance(fitted.inputs, FrontEnd):
-            who = "the mixture memory (preset 'best')"
-            raise UsageError(f"sample_weight is for {who}, not networks")
+            needed = "the mixture memory (preset 'best')"
+            raise UsageError(f"sample_weight needs {needed}; networks do not support it")
         return super()._to_batch(fitted, X, y, weight)
 
     def _fill(self, X: Array, fitted: FittedState | None) -> Array:
@@ -399,7 +399,7 @@ def _make_own(
 
 
 def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassifier:
-    """A new model that has learned what both have, asleep: the same as learning everything in one.
+    """Merge two models into a new one. Both sleep first; the result equals one model that learned everything.
 
     Both need the mixture memory, the same front end, code and, for tables of few columns, the same scale.
     """

@@ -130,7 +130,7 @@ class DropNN(OneNetworkClassifier):
 
 
 class _RehearsingNetwork(Network):
-    """A network that rehearses its own answers to noise."""
+    """A network that rehearses its own predictions for noise."""
 
     _trained = False
 
