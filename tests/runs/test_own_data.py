@@ -180,7 +180,7 @@ def test_changed_or_moved_data_is_refused_in_one_sentence(tmp_path, bare):
     write(path, x=X + 1)
     with pytest.raises(DataError, match=r"^t\.csv has changed since this run began; restore it"):
         execute(resumed, out)
-    with pytest.raises(UsageError, match=r"holds a run of other rows than t\.csv has; remove it"):
+    with pytest.raises(UsageError, match=r"holds a run on different rows of t\.csv; remove it"):
         execute(spec_of(path), out)
     write(path)
     assert execute(resumed, out).complete
@@ -297,7 +297,7 @@ def test_estimators_and_words_run_on_a_stream(tmp_path, bare):
 
 def test_other_rows_under_one_name_are_another_run(tmp_path, bare):
     run_stream("ncm", from_arrays(X, STATE), out=tmp_path)
-    with pytest.raises(UsageError, match="holds a run of other rows than arrays has"):
+    with pytest.raises(UsageError, match="holds a run on different rows of arrays"):
         run_stream("ncm", from_arrays(X + 1, STATE), out=tmp_path)
 
 

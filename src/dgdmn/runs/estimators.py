@@ -27,7 +27,7 @@ def run_stream(
 ) -> list[RunRecord]:
     """Learn a stream with each estimator, test on all tasks after each one, and return a record of each.
 
-    An estimator is an instance, which is copied and stays as it is, or a word as `dgdmn compare` takes it:
+    An estimator is an instance, which is copied first, or a string in the syntax of `dgdmn compare`:
     "dgdmn", "er:deep", "slda+features=none". The seed is its `random_state`, else that of the stream.
     With `out`, runs are recorded there as `dgdmn run` does it: a finished one is read, an interrupted one
     continues, and `dgdmn report` reads them. Without it, a record has its matrices, configuration and

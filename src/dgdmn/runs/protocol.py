@@ -18,8 +18,7 @@ from dgdmn.streams import Rows, Task, TaskStream
 from dgdmn.streams.base import concat_rows, scale_to_unit
 
 CACHE_BYTES = 256_000_000
-"""Training rows held until they are learned, and test rows as a model sees them; what exceeds it is loaded or
-translated again."""
+"""Limit of cached training rows and translated test rows, in bytes; the rest is loaded or translated again."""
 FILLED = "missing values become the means of their columns in the first task's training rows"
 
 
@@ -123,7 +122,7 @@ class RunTasks:
         return Rows(scale_to_unit(rows.x), rows.y) if is_packed else rows
 
     def _load(self, number: int) -> Task:
-        """A task as it is learned."""
+        """Load a task; fill missing values if the method cannot."""
         task = self._draw(number)
         if not self._fill:
             return task
@@ -189,7 +188,7 @@ def learn_stream(
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
         yield evaluate(model, len(tasks.order), tasks.order[-1], tests)
-    if not tasks.right:  # it was interrupted after the last test
+    if not tasks.right:  # a resumed run that had tested its last task still needs predictions
         evaluate(model, len(tasks.order), tasks.order[-1], tests)
 
 
