@@ -35,7 +35,9 @@ def opening(stream: Stream) -> Data:
     if not known and stream.sequential:  # the run that is furthest
         run = max(stream.runs, key=lambda run: len(run.accuracy))
         seen, share = count_noun(len(set(run.columns)), "task"), _percent(run.acc)
-        text.append(f"After {seen}, {run.info.title} has {share} right on what it has seen.")
+        text.append(
+            f"After {seen}, {run.info.title} classifies {share} of the test samples of these tasks correctly."
+        )
     if missing := sum(not run.complete for run in stream.runs):
         text.append(f"{count_noun(missing, 'run is', 'runs are')} not finished.")
     bars = []
@@ -58,10 +60,10 @@ def _ranking(names: Mapping[Group, str]) -> list[str]:
     best = COLUMNS[0].best_groups(known)
     if best:
         rows = any(group.stores_rows for group in known)
-        of = " of the methods that keep no training rows" if rows else ""
-        who = f"{_subject(best, names, 'remember')} most{of}"
+        scope = " among the methods that keep no training rows" if rows else ""
+        subject = f"{_subject(best, names, 'remember')} most{scope}"
         share = _percent(best[0].mean("acc"))
-        text.append(f"In the test on all tasks at the end, {who}: {share} right.")
+        text.append(f"In the final test on all tasks, {subject}: {share} correct.")
     if others := [group for group in known if not group.is_ceiling and group not in best]:
         share = _percent(others[-1].mean("acc"))
         least = [group for group in others if _percent(group.mean("acc")) == share]
