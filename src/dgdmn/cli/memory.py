@@ -34,7 +34,7 @@ from dgdmn.streams.readers import Arrays, rows_by_value
 ARGUMENTS = ("value_range", "image_shape", "text")
 """Arguments of an estimator that are not hyperparameters."""
 UNUSED_ARGUMENT = {True: "value_range", False: "image_shape"}
-"""The argument that has no effect with, and without, the mixture memory."""
+"""{has_mixture: the argument without effect}."""
 
 
 def learn(args: Namespace) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.cli.answers import ask, measure
+from dgdmn.cli.answers import measure, predict_rows
 from dgdmn.cli.dreams import image_shape_of, name_columns, to_gray
 from dgdmn.cli.facts import FEW_ROWS, format_value, gather_facts
 from dgdmn.cli.notes import Notes
@@ -89,7 +89,7 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
     of = {label: x[np.asarray(y, dtype=str) == label] for label in labels}
     of = {label: rows for label, rows in of.items() if len(rows)}
     if not of:
-        return {"why": " ".join(why) or "It dreams of no class."}
+        return {"why": " ".join(why) or "It generates no class."}
     shape = (inputs.image_shape if isinstance(inputs, FrontEnd) else None) or info.shape
     if len(shape) > 1:
         with suppress(UsageError):  # no images
@@ -120,7 +120,7 @@ def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str
     """Counts of right and wrong answers, calibration and unknown rows, on rows with labels."""
     found = read_labeled(args, (model, notes))
     with plain_errors():
-        answers = ask(model, found.inputs, None, None)
+        answers = predict_rows(model, found.inputs, None, None)
     entry = measure(args, model, answers, found)
     labels = [str(label) for label in model.classes_.tolist()]
     never_learned = sorted(entry["by_class"].keys() - set(labels))
