@@ -27,11 +27,11 @@ def opening(stream: Stream) -> Data:
     titles = [group.title for group in known]
     names = {g: g.title if titles.count(g.title) == 1 else g.name for g in known}
     algorithms = len({group.algorithm for group in stream.groups})
-    who = f"{algorithms} methods" if algorithms > 1 else stream.groups[0].title
-    who += f" in {len(stream.groups)} settings" if len(stream.groups) > algorithms else ""
-    how = ", one after the other" if stream.sequential else ""
-    did = "learned" if known else "is learning" if algorithms == 1 else "are learning"
-    text = [f"{who} {did} {count_noun(stream.n_tasks, 'task')}{how}.", *_ranking(names)]
+    subject = f"{algorithms} methods" if algorithms > 1 else stream.groups[0].title
+    subject += f" in {len(stream.groups)} settings" if len(stream.groups) > algorithms else ""
+    order_text = ", one after the other" if stream.sequential else ""
+    verb = "learned" if known else "is learning" if algorithms == 1 else "are learning"
+    text = [f"{subject} {verb} {count_noun(stream.n_tasks, 'task')}{order_text}.", *_ranking(names)]
     if not known and stream.sequential:  # the run that is furthest
         run = max(stream.runs, key=lambda run: len(run.accuracy))
         seen, share = count_noun(len(set(run.columns)), "task"), _percent(run.acc)
@@ -55,8 +55,8 @@ def _ranking(names: Mapping[Group, str]) -> list[str]:
     if len(known) == 1:
         share, learned = (_percent(known[0].mean(number)) for number in ("acc", "learned"))
         several = len(known[0].first.accuracy) > 1
-        later = f"; accuracy right after each task was {learned}" if several else ""
-        return [f"Final accuracy is {share}{later}."]
+        suffix = f"; accuracy right after each task was {learned}" if several else ""
+        return [f"Final accuracy is {share}{suffix}."]
     best = COLUMNS[0].best_groups(known)
     if best:
         rows = any(group.stores_rows for group in known)
