@@ -45,13 +45,14 @@ def learn(args: Namespace) -> None:
     store.check_data(args)
     with store.hold_memory(args.memory) as states:
         memory = _load_or_create(args, name, preset)
+        model, notes = memory
         tasks = _split(args, found := store.read_rows(args, memory, args.task))
         with store.plain_errors():  # before the first of several tasks is learned
-            memory[0].check_rows(found.inputs, np.asarray(found.y))
-        memory[1]["label"] = found.label or memory[1]["label"]
-        memory[1]["task"] = found.task_column or memory[1]["task"]
-        ignored = (*memory[1]["ignore"], *args.ignore, *found.dates)  # dates are mentioned once
-        memory[1]["ignore"] = [*dict.fromkeys(ignored)]
+            model.check_rows(found.inputs, np.asarray(found.y))
+        notes["label"] = found.label or notes["label"]
+        notes["task"] = found.task_column or notes["task"]
+        ignored = (*notes["ignore"], *args.ignore, *found.dates)  # dates are mentioned once
+        notes["ignore"] = [*dict.fromkeys(ignored)]
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")
@@ -62,12 +63,13 @@ def sleep(args: Namespace) -> None:
     """Consolidate the short-term memory, and save."""
     with store.hold_memory(args.memory):
         memory = store.load_memory(args)
-        info, began = store.generative_info(args.memory, memory[0]), time.monotonic()
+        model = memory[0]
+        info, began = store.generative_info(args.memory, model), time.monotonic()
         if not info.awake:
             show(f"{args.memory}: the short-term memory is empty; nothing to consolidate")
             return
         with store.save_change(args.memory, memory) as events:
-            memory[0].sleep()
+            model.sleep()
     replays = [event for event in events if isinstance(event, Replayed)]  # none of a mixture
     source = f" from {count_noun(sum(e.n_tasks for e in replays), 'dream')}" if replays else ""
     took = format_duration(time.monotonic() - began)

@@ -86,20 +86,20 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
     if waiting := [label for label in held if label not in few and label not in set(map(str, y))]:
         why.append(f"Not dreamed of before the next sleep: {join_names(waiting)}.")
     labels = [label for label in map(str, model.classes_.tolist()) if label not in few]
-    of = {label: x[np.asarray(y, dtype=str) == label] for label in labels}
-    of = {label: rows for label, rows in of.items() if len(rows)}
-    if not of:
+    dreams_by_label = {label: x[np.asarray(y, dtype=str) == label] for label in labels}
+    dreams_by_label = {label: rows for label, rows in dreams_by_label.items() if len(rows)}
+    if not dreams_by_label:
         return {"why": " ".join(why) or "It generates no class."}
     shape = (inputs.image_shape if isinstance(inputs, FrontEnd) else None) or info.shape
     if len(shape) > 1:
         with suppress(UsageError):  # no images
             shape = image_shape_of(shape)
-            first = np.concatenate([rows[:SHOWN] for rows in of.values()])
+            first = np.concatenate([rows[:SHOWN] for rows in dreams_by_label.values()])
             gray = to_gray(model, first, tail=0.02)  # a few values are far out
-            ends = np.cumsum([len(rows[:SHOWN]) for rows in of.values()])[:-1]
+            ends = np.cumsum([len(rows[:SHOWN]) for rows in dreams_by_label.values()])[:-1]
             sheets = np.split(gray.reshape(-1, *shape), ends)
-            return {"why": " ".join(why), "images": dict(zip(of, sheets, strict=True))}
-    return {"why": " ".join(why), "typical": _typical(model, of)}
+            return {"why": " ".join(why), "images": dict(zip(dreams_by_label, sheets, strict=True))}
+    return {"why": " ".join(why), "typical": _typical(model, dreams_by_label)}
 
 
 def _typical(model: ContinualClassifier, of: dict[str, NDArray[Any]]) -> dict[str, Any]:
