@@ -199,20 +199,20 @@ def evaluate(model: ContinualClassifier, step: int, task: str, tests: "PreparedT
     """
     has_ltm = isinstance(model, GenerativeClassifier)
     names = list(tests.rows)[:1] if tests.common else list(tests.rows)
-    ltm, asked = dict.fromkeys(names, math.nan), names
+    ltm, to_predict = dict.fromkeys(names, math.nan), names
     if isinstance(model, GenerativeClassifier) and model.consolidated_tasks():
         ltm = {name: tests.score(name, model.predict_long_term) for name in names}
         awake = model.awake_tasks()
-        # With task names, the long-term memory answers for every task that is not awake.
+        # With task names, the long-term memory predicts for every task that is not awake.
         if not tests.common and (model.uses_task_names or not awake):
-            asked = [name for name in names if name in awake]
-    whole = dict(ltm)
-    for name in asked:
+            to_predict = [name for name in names if name in awake]
+    accuracies = dict(ltm)
+    for name in to_predict:
         predict = model.predict if tests.common else partial(model.predict, task=name)
-        whole[name] = tests.score(name, predict)
+        accuracies[name] = tests.score(name, predict)
     repeats = len(tests.rows) if tests.common else 1
-    row, alone = (tuple(one.values()) * repeats for one in (whole, ltm))
-    return Evaluated(step, task, row, alone if has_ltm else None)
+    row, ltm_row = (tuple(one.values()) * repeats for one in (accuracies, ltm))
+    return Evaluated(step, task, row, ltm_row if has_ltm else None)
 
 
 class PreparedTests:
