@@ -71,7 +71,7 @@ def digit_pairs(learned: Parts, judged: Parts) -> list[float]:
         first, *rest = (memories[digit] for digit in range(10) if digit not in pair)
         memory = copy.copy(first)
         for other in rest:
-            memory.absorb(other)
+            memory.add_memory(other)
         memory.consolidate([], Context(SeedStream(0), ignore))
         scores, unseen = memory.relative_scores(x), np.isin(y, pair)
         found.append(auroc(scores[unseen], scores[~unseen]))

@@ -1,4 +1,4 @@
-"""What the tables in tables.md show of the collected results."""
+"""Functions that tables.md calls to format collected results."""
 
 import math
 import string
@@ -77,7 +77,7 @@ def machine_letters(runs: Iterable[Run]) -> dict[str, str]:
 
 
 def papers_best(spec: RunSpec) -> float:
-    """The best ACC in the paper on a stream; of a DGDMN without descriptors, its own."""
+    """The best ACC in the paper on a stream; for DGDMN-recog, its own ACC."""
     names = ALGORITHMS if spec.algorithm == "dgdmn" else [spec.algorithm]
     known = finite(paper.published("acc", name, spec.stream) or math.nan for name in names)
     return max(known, default=math.nan)

@@ -3,7 +3,7 @@
 A[i, j] is the accuracy on task j after the i-th training (0-based), in [0, 1], or NaN where it is
 unknown. NaN is never skipped: a mean over something unknown is unknown.
 
-`order` says which task (column) each row learned. Without it row i learned task i, as in the paper; a stream
+`order` gives, for each row, the task (column) learned before it. Without it that is task i for row i; a stream
 that repeats tasks needs it. A run that is still going on has fewer rows than columns: its BWT and curves are
 about the tasks seen so far, its ACC about all columns.
 """
@@ -43,7 +43,7 @@ def bwt(A: ArrayLike, order: Order = None) -> float:
     matrix, learned = _ordered(A, order)
     earlier = dict.fromkeys(task for task in learned if task != learned[-1])
     changes = [matrix[-1, task] - matrix[learned.index(task), task] for task in earlier]
-    # numpy warns about the mean of nothing; here it is an answer: not defined.
+    # Undefined for fewer than two tasks; np.mean([]) would warn.
     return float(np.mean(changes)) if changes else math.nan
 
 
@@ -140,7 +140,7 @@ def _ordered(A: ArrayLike, order: Order) -> tuple[Matrix, list[int]]:
     rows, columns = matrix.shape
     if order is None and rows > columns:
         problem = f"accuracy matrix has {rows} rows for {columns} tasks"
-        raise UsageError(f"{problem}: give order, the column each row learned")
+        raise UsageError(f"{problem}: give order, the task (column) learned before each row")
     order = range(rows) if order is None else order
     if len(order) != rows:
         raise UsageError(f"order has {len(order)} entries: give one column for each of {rows} rows")

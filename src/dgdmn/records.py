@@ -56,7 +56,7 @@ Phase = Literal[
 def run_key(config: Mapping[str, Any]) -> str:
     """The hash of everything that decides a run's numbers, from its configuration as plain JSON values.
 
-    The preset's name is not part of it, and neither are the places of own data, which may move. Options that
+    The preset's name is not part of it, and neither are the paths of own data, which may change. Options that
     the algorithm does not use are left out, and so are `arguments` and `data` if there are none, and `priors`
     if they are uniform: runs from before they existed keep their keys.
     """
@@ -154,7 +154,7 @@ class RunRecord:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The column that each row learned: the `order` that `dgdmn.metrics` takes."""
+        """For each row, the task (column) learned before it: the `order` that `dgdmn.metrics` takes."""
         return tuple(self.task_names.index(name) for name in self.order)
 
     @property
@@ -214,7 +214,7 @@ class RunWriter:
         n_events, size, seconds = _keep_events(directory / EVENTS, events)
         writer = cls.__new__(cls)
         writer._open(directory, record.task_names, steps=steps, seconds=seconds)
-        # The summary goes first: it must never stand beside rows that it was not made from.
+        # Remove the summary first: it must never exist beside rows it was not computed from.
         with os_errors("write", directory / SUMMARY):
             (directory / SUMMARY).unlink(missing_ok=True)
         for matrix, one in kept.items():
@@ -223,7 +223,7 @@ class RunWriter:
                 files.write_atomic(path, _csv_bytes(record.task_names, one, header=True))
         if (directory / EVENTS).exists():
             files.truncate_file(directory / EVENTS, size)
-        writer.events = n_events
+        writer.n_events = n_events
         if config is not None:
             content = json_bytes({"format": FORMAT, **config}, indent=1)
             files.write_atomic(directory / CONFIG, content)
@@ -234,7 +234,7 @@ class RunWriter:
         self.directory, self.task_names = directory, tasks
         self._steps = dict.fromkeys(MATRICES, steps)
         self._start = time.monotonic() - seconds
-        self.events = 0  # lines of events.jsonl
+        self.n_events = 0  # lines of events.jsonl
         place = directory / ARTIFACTS
         if place.is_symlink() or place.exists():
             files.make_directory(place)  # refuses a link
@@ -252,7 +252,7 @@ class RunWriter:
             raise UsageError(f"event field {min(reserved)!r} is set by the writer; rename it")
         line = {"kind": kind, "time": _utc_now(), "seconds": round(self.seconds, 6), **fields}
         files.append_bytes(self.directory / EVENTS, json_bytes(line), durable=False)
-        self.events += 1
+        self.n_events += 1
 
     def row(
         self, matrix: MatrixName, after: str, values: Sequence[float], *, step: int | None = None
@@ -280,7 +280,7 @@ class RunWriter:
         return path
 
     def status(self, phase: Phase, **fields: Any) -> None:
-        """Replace status.json in one move. It is not flushed to disk: it means nothing after a crash."""
+        """Replace status.json atomically, without fsync: after a crash it is worthless."""
         content = json_bytes({"phase": phase, **fields, "heartbeat": _utc_now()})
         files.write_atomic(self.directory / STATUS, content, durable=False)
 
@@ -316,7 +316,7 @@ def _check_config(config: Mapping[str, Any]) -> None:
     if found != FORMAT:
         raise UsageError(f"run format is {found!r}, this version reads {FORMAT}; run it again")
     if not isinstance(key, str):
-        raise UsageError(f"key is {key!r}; it must be the run's key")
+        raise UsageError(f"config.json has key {key!r}; it must be text")
     if not isinstance(names, list | tuple) or not names:
         raise UsageError('config["tasks"] is missing; list the task names, one for each column')
     for name in names:

@@ -29,7 +29,7 @@ from dgdmn.algorithms.persistence import OWN_PARTS, load
 from dgdmn.core.batch import Batch
 from dgdmn.core.events import Context, EpochDone, Event, ignore
 from dgdmn.core.rng import SeedStream
-from dgdmn.memory.protocols import GenerativeMemory, OwnMemory
+from dgdmn.memory.protocols import GenerativeMemory, UserMemoryFactory
 from dgdmn.memory.task_log import TaskInfo
 from dgdmn.networks import protocols
 from dgdmn.networks.protocols import LatentGenerator, Learner, Reconstructs, Shape
@@ -54,29 +54,31 @@ def check_algorithm(
     X = np.concatenate([*(x for x, _ in tasks), (tasks[0][0] + tasks[1][0]) / 2])
     events: list[Event] = []
 
-    def learned(seed: int = 0, n: int = 3, **more: Any) -> ContinualClassifier:
+    def fit_model(seed: int = 0, n: int = 3, **more: Any) -> ContinualClassifier:
         model = make(random_state=seed, **parameters, **more)
         for number, (x, y) in enumerate(tasks[:n]):
             model.partial_fit(x, y, task=str(number))
-            _right(model.predict(x, task=str(number)) == y, "a new task of one class is learned")
+            _assert_accurate(
+                model.predict(x, task=str(number)) == y, "a new task of one class is learned"
+            )
             assert model.classes_.tolist() == list(range(number + 1)), "classes_ does not grow"
         return model
 
     with _no_global_random_numbers(""):
-        model = learned(callback=events.append)
+        model = fit_model(callback=events.append)
     epochs = any(isinstance(event, EpochDone) for event in events)
     assert epochs or "epochs" in not_applicable, "sends no EpochDone events"
     answers = model.predict_proba(X)
     assert answers.shape == (len(X), 3), f"predict_proba gives shape {answers.shape}"
     assert np.allclose(answers.sum(axis=1), 1), "predict_proba gives rows that do not sum to 1"
-    _same(answers, learned().predict_proba(X), "a seed gives other bits again")
+    _assert_equal(answers, fit_model().predict_proba(X), "the same seed gives different results")
     if "randomness" not in not_applicable:
-        assert not np.array_equal(answers, learned(1).predict_proba(X)), "all seeds give the same"
+        assert not np.array_equal(answers, fit_model(1).predict_proba(X)), "all seeds give the same"
     assert not clone(model).__sklearn_is_fitted__(), "a clone is fitted"
     rows = np.concatenate([x.reshape(len(x), -1) for x, _ in tasks])
     assert keeps_rows or not find_rows(model, rows), f"keeps rows at {find_rows(model, rows)[:1]}"
 
-    two = learned(n=2)
+    two = fit_model(n=2)
     before = two.predict_proba(X)
     bad = tasks[2][0].copy()
     bad[3] = np.nan
@@ -89,20 +91,20 @@ def check_algorithm(
         two.callback = fail
         _check_refused(two, *tasks[2], "an interrupt")
         two.callback = None
-    _same(before, two.predict_proba(X), "a failed call changes predictions")
+    _assert_equal(before, two.predict_proba(X), "a failed call changes predictions")
     with tempfile.TemporaryDirectory() as home:
         two.save(Path(home) / "memory")
         given = two.get_params(deep=False).items()  # `load` needs a user's own parts again
         own = {key: part for key, part in given if key in OWN_PARTS and part is not None}
         again = load(Path(home) / "memory", algorithm=type(two), **own)
-    _same(before, again.predict_proba(X), "save and load change predictions")
+    _assert_equal(before, again.predict_proba(X), "save and load change predictions")
     two.partial_fit(*tasks[2], task="2")
-    _same(answers, two.predict_proba(X), "a failed call changes later learning")
+    _assert_equal(answers, two.predict_proba(X), "a failed call changes later learning")
     again.partial_fit(*tasks[2], task="2")
-    _same(answers, again.predict_proba(X), "a loaded estimator learns differently")
+    _assert_equal(answers, again.predict_proba(X), "a loaded estimator learns differently")
 
 
-def check_memory(make: OwnMemory, *, keeps_rows: bool = False) -> None:
+def check_memory(make: UserMemoryFactory, *, keeps_rows: bool = False) -> None:
     """Raise an AssertionError unless the factory makes generative memories that DGDMN can work with.
 
     `keeps_rows`: the memory keeps training rows.
@@ -111,19 +113,19 @@ def check_memory(make: OwnMemory, *, keeps_rows: bool = False) -> None:
     zero, one, _ = (Batch(x.reshape(len(x), -1), y) for x, y in tasks)
     shape, (n, d) = tasks[0][0].shape[1:], zero.x.shape
 
-    def learned(batch: Batch) -> GenerativeMemory:
+    def learn_batch(batch: Batch) -> GenerativeMemory:
         memory = make(shape, 2, "stm", SeedStream(0))
         assert isinstance(memory, GenerativeMemory), f"{type(memory).__name__} lacks a method"
         log = {str(batch.y[0]): TaskInfo(1, batch.classes())}
         memory.learn(batch, log, Context(SeedStream(1)))
         return memory
 
-    memory = learned(zero)
+    memory = learn_batch(zero)
     assert list(memory.tasks) == ["0"], "learn does not log the task"
     answers = memory.predict_proba(zero.x)
     assert answers.shape == (n, 2), f"predict_proba gives shape {answers.shape}"
     assert np.allclose(answers.sum(axis=1), 1, atol=1e-4), "probabilities do not sum to 1"
-    _right(answers.argmax(axis=1) == 0, "learns one class")
+    _assert_accurate(answers.argmax(axis=1) == 0, "learns one class")
     loss, other = memory.recognition_loss(zero.x), memory.recognition_loss(one.x)
     assert loss.shape == (n,), f"recognition_loss gives shape {loss.shape}"
     assert loss.mean() < other.mean(), "recognition_loss is not lower for what was learned"
@@ -137,20 +139,20 @@ def check_memory(make: OwnMemory, *, keeps_rows: bool = False) -> None:
     snapshot = copy.copy(memory)
     memory.learn(one, {"1": TaskInfo(1, one.classes())}, Context(SeedStream(3)))
     memory.grow(3)
-    _same(answers, snapshot.predict_proba(zero.x), "learn changes a snapshot")
+    _assert_equal(answers, snapshot.predict_proba(zero.x), "learn changes a snapshot")
     assert list(snapshot.tasks) == ["0"], "learn changes a snapshot's tasks"
     assert memory.predict_proba(zero.x).shape[1] == 3, "grow does not add a class"
 
-    task_memories = [learned(zero), learned(one)]
+    task_memories = [learn_batch(zero), learn_batch(one)]
     long_term = make(shape, 2, "ltm", SeedStream(4))
     long_term.consolidate(task_memories, Context(SeedStream(5)))
     assert list(long_term.tasks) == ["0", "1"], "consolidate does not log the tasks"
     both = np.concatenate([zero.x, one.x])
     answers = long_term.predict_proba(both)
-    _right(answers.argmax(axis=1) == np.repeat([0, 1], n), "consolidates two classes")
+    _assert_accurate(answers.argmax(axis=1) == np.repeat([0, 1], n), "consolidates two classes")
     loaded = make(shape, 2, "ltm", SeedStream(6))
     loaded.load_state(copy.deepcopy(long_term.state()))
-    _same(answers, loaded.predict_proba(both), "load_state changes answers")
+    _assert_equal(answers, loaded.predict_proba(both), "load_state changes answers")
     found = [] if keeps_rows else find_rows([*task_memories, long_term], both)
     assert not found, f"keeps training rows at {found[0]}"
 
@@ -173,7 +175,7 @@ def check_generator(factory: protocols.GeneratorFactory, shape: Shape = (8, 8)) 
 
     samples = g.sample(7, _rng(1))
     _check_inputs(samples, (7, d), "sample(7)")
-    _same(samples, g.sample(7, _rng(1)), "sample gives other bits for the same seed")
+    _assert_equal(samples, g.sample(7, _rng(1)), "sample gives other bits for the same seed")
     differs = not torch.equal(samples, g.sample(7, _rng(2)))
     assert differs, "sample gives the same bits for another seed"
     _check_inputs(g.sample(0, _rng(1)), (0, d), "sample(0)")
@@ -186,15 +188,15 @@ def check_generator(factory: protocols.GeneratorFactory, shape: Shape = (8, 8)) 
 
     twin = factory(shape, "stm", _rng(0))
     twin.fit(x, _rng(5), ignore)
-    _same(samples, twin.sample(7, _rng(1)), "fit gives other bits for the same seed")
+    _assert_equal(samples, twin.sample(7, _rng(1)), "fit gives other bits for the same seed")
     copy.deepcopy(g).fit(1 - x, _rng(6), ignore)
-    _same(samples, g.sample(7, _rng(1)), "training a deep copy changes the original")
+    _assert_equal(samples, g.sample(7, _rng(1)), "training a deep copy changes the original")
     loaded = factory(shape, "stm", _rng(7))
     _load(loaded, g)
-    _same(samples, loaded.sample(7, _rng(1)), "load_state_dict does not restore sample")
+    _assert_equal(samples, loaded.sample(7, _rng(1)), "load_state_dict does not restore sample")
     if isinstance(g, Reconstructs) and isinstance(loaded, Reconstructs):
         message = "load_state_dict does not restore reconstruct"
-        _same(g.reconstruct(x), loaded.reconstruct(x), message)
+        _assert_equal(g.reconstruct(x), loaded.reconstruct(x), message)
 
 
 def check_learner(factory: protocols.LearnerFactory, shape: Shape = (8, 8)) -> None:
@@ -205,27 +207,27 @@ def check_learner(factory: protocols.LearnerFactory, shape: Shape = (8, 8)) -> N
     _check_probabilities(learner, x, n_classes)
     _check_fit(learner, data, x, "learner")
     answers = _check_probabilities(learner, x, n_classes)
-    _right(answers.argmax(dim=1) == data.y, "fit learns a separable set")
+    _assert_accurate(answers.argmax(dim=1) == data.y, "fit learns a separable set")
     _check_rows(learner.predict_proba, x, n_classes, "predict_proba")
 
     twin = factory(shape, n_classes, "stm", _rng(0))
     twin.fit(data, _rng(5), ignore)
-    _same(answers, twin.predict_proba(x), "fit gives other bits for the same seed")
+    _assert_equal(answers, twin.predict_proba(x), "fit gives other bits for the same seed")
     copy.deepcopy(learner).fit(Batch(x, (data.y + 1) % n_classes), _rng(6), ignore)
-    _same(answers, learner.predict_proba(x), "training a deep copy changes the original")
+    _assert_equal(answers, learner.predict_proba(x), "training a deep copy changes the original")
 
     learner.grow(n_classes, _rng(7))
-    _same(answers, learner.predict_proba(x), "grow changes answers without a new class")
+    _assert_equal(answers, learner.predict_proba(x), "grow changes answers without a new class")
     learner.grow(n_classes + 2, _rng(7))
     grown = _check_probabilities(learner, x, n_classes + 2)
     old = grown[:, :n_classes].argmax(dim=1)
-    _same(answers.argmax(dim=1), old, "grow changes the answers about old classes")
+    _assert_equal(answers.argmax(dim=1), old, "grow changes the answers about old classes")
     loaded = factory(shape, n_classes + 2, "stm", _rng(8))
     _load(loaded, learner)
-    _same(grown, loaded.predict_proba(x), "load_state_dict does not restore predict_proba")
+    _assert_equal(grown, loaded.predict_proba(x), "load_state_dict does not restore predict_proba")
     learner.fit(Batch(x, data.y + 2), _rng(9), ignore)
     new = learner.predict_proba(x).argmax(dim=1)
-    _right(new == data.y + 2, "a learner that has grown learns new classes")
+    _assert_accurate(new == data.y + 2, "a learner that has grown learns new classes")
 
 
 def find_rows(obj: object, rows: Any) -> list[str]:
@@ -313,11 +315,11 @@ def _children(obj: object) -> Iterator[tuple[str, object]]:
             yield end, other
 
 
-def _same(expected: Any, found: Any, message: str) -> None:
+def _assert_equal(expected: Any, found: Any, message: str) -> None:
     assert np.array_equal(expected, found), message
 
 
-def _right(hits: Any, what: str) -> None:
+def _assert_accurate(hits: Any, what: str) -> None:
     accuracy = float(np.mean(np.asarray(hits)))
     assert accuracy > 0.9, f"{what} to an accuracy of only {accuracy:.2f}"
 
@@ -368,7 +370,7 @@ def _check_fit(network: Any, data: Tensor | Batch, x: Tensor, kind: str) -> None
     before = x.clone()
     with _no_global_random_numbers("fit "):
         network.fit(data, _rng(5), events.append)
-    _same(before, x, "fit writes into the inputs it was given")
+    _assert_equal(before, x, "fit writes into the inputs it was given")
     epochs = [event for event in events if isinstance(event, EpochDone)]
     assert epochs, "fit sends no events: call callback(EpochDone(...)) after each epoch"
     named = {event.network for event in epochs}
@@ -397,7 +399,7 @@ def _check_rows(function: Callable[[Tensor], Tensor], x: Tensor, width: int, nam
     result = function(x)
     _check_inputs(result, (len(x), width), name)
     _check_inputs(function(x[:0]), (0, width), f"{name} of no rows")
-    _same(result, function(x), f"{name} gives other bits when called again")
+    _assert_equal(result, function(x), f"{name} gives other bits when called again")
     _check_row_by_row(function, x, name)
 
 

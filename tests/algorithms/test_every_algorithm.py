@@ -185,7 +185,7 @@ def test_a_refused_call_changes_nothing(name, make, tasks, mistake):
 @SOME
 def test_labels_of_another_kind_are_refused(name, make, tasks):
     model, twin = make_twins(make, name, tasks[0])
-    with pytest.raises(UsageError, match="'a' is of another kind than 0"):
+    with pytest.raises(UsageError, match="'a' and 0 have different types"):
         model.partial_fit(tasks[0][0], np.full(24, "a"))
     check_twins(model, twin, tasks)
 

@@ -117,7 +117,7 @@ def test_targets_are_labels_for_this_task_and_old_answers_for_the_rest(monkeypat
     monkeypatch.setattr(learned.learner, "train_with", note)
     learn(learned, new, 9)
     labels = torch.tensor([1] * 5 + [3] * 5 + [0] * 6 + [3] * 6)
-    expected = torch.stack([q[:, 0], labels == 1, labels == 3], dim=1)  # class 2 was not met
+    expected = torch.stack([q[:, 0], labels == 1, labels == 3], dim=1)  # class 2 was not learned
     assert torch.equal(given["x"], x)
     torch.testing.assert_close(given["q"], expected)
     g = learned.learner(x)[:, [0, 1, 3]].sigmoid()

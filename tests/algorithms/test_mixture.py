@@ -199,7 +199,7 @@ def test_a_task_routes_to_the_memory_that_holds_it(awake_and_asleep):
     model, X, _ = awake_and_asleep
     assert set(model.predict(X, task="t2").tolist()) == {2}, "an awake task memory knows its class"
     assert set(model.predict(X, task="t0").tolist()) == {0, 1}, "the whole long-term memory"
-    assert np.array_equal(model.predict(X, task="t0"), model.predict(X, task="never met"))
+    assert np.array_equal(model.predict(X, task="t0"), model.predict(X, task="never learned"))
     assert set(model.predict(X).tolist()) == {0, 1, 2, 3}
 
 
@@ -458,7 +458,7 @@ def test_no_row_is_kept_in_object_file_or_pickle(front, tmp_path):
 @pytest.mark.parametrize("kind", [DGDMN, DGR])
 @pytest.mark.parametrize("awake", [True, False])
 def test_forgetting_a_class_is_exact_where_the_code_is_complete(kind, awake):
-    """q = d: the answers and the sums of a memory that never met the class."""
+    """q = d: the predictions and the sums of a memory that never learned the class."""
     X, y = blobs(70, 4, 30, spread=3.0)
     tasks = [("a", X[:60], y[:60]), ("b", X[60:], y[60:])]
     stm = {} if kind is DGR else {"n_stm": 5}

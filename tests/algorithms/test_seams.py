@@ -166,7 +166,7 @@ def test_a_generator_without_reconstruction_works_with_task_names(make, tasks, t
         assert (model.predict(X, task=str(number)) == y).all()
     assert model.consolidated_tasks() == ("0", "1")
     assert model.sample(5)[0].shape == (5, 6, 6)
-    model.partial_fit(*tasks[0], task="0").sleep()  # met again
+    model.partial_fit(*tasks[0], task="0").sleep()  # learned again
     before = model.predict_proba(tasks[0][0])  # one memory: nothing to recognize
     model.save(tmp_path)
     assert np.array_equal(load(tmp_path, generator=Pixels).predict_proba(tasks[0][0]), before)

@@ -147,7 +147,7 @@ def test_wrong_weights_are_refused_and_change_nothing(weight, reason):
 
 def test_others_refuse_weights():
     X, y = blobs()
-    with pytest.raises(UsageError, match="sample_weight is for the mixture memory"):
+    with pytest.raises(UsageError, match="sample_weight needs the mixture memory"):
         DGDMN("quick").fit(X, y, np.arange(60))
     for name in ("nn", "gnb"):
         with pytest.raises(TypeError, match="unexpected keyword argument 'sample_weight'"):
@@ -179,7 +179,7 @@ def test_priors_multiply_the_posterior():
     assert temperature >= 1
     for priors, weights in (
         ("uniform", (1, 1)),
-        ("met", (180, 20)),
+        ("empirical", (180, 20)),
         ({"often": 180, "rare": 20.0}, (180, 20)),
         ({"rare": 5}, (1, 5)),
         ({"rare": 5, "never": 3}, (1, 5)),
@@ -189,8 +189,8 @@ def test_priors_multiply_the_posterior():
         expected /= expected.sum(axis=1, keepdims=True)
         assert np.allclose(found.predict_proba(tests), expected, atol=1e-9)
         assert np.array_equal(found.predict(tests), found.classes_[expected.argmax(axis=1)])
-    met = DGDMN(priors="met", **FIXED).fit(X, y).predict(tests)
-    assert (met == "rare").sum() < (p.argmax(axis=1) == 1).sum()
+    empirical = DGDMN(priors="empirical", **FIXED).fit(X, y).predict(tests)
+    assert (empirical == "rare").sum() < (p.argmax(axis=1) == 1).sum()
 
 
 def test_priors_choose_the_memory_and_the_task_that_answer():
@@ -204,7 +204,7 @@ def test_priors_choose_the_memory_and_the_task_that_answer():
         assert (model.answering_tasks(X) == winner).mean() > 0.95
 
 
-@pytest.mark.parametrize("priors", ["met", {"rare": 9.0, "new": 2.0}])
+@pytest.mark.parametrize("priors", ["empirical", {"rare": 9.0, "new": 2.0}])
 def test_priors_are_saved_renamed_and_follow_new_classes(priors, tmp_path):
     X, y = skewed()
     model = DGDMN(priors=priors, **FIXED).partial_fit(X, y, task="a")
@@ -218,7 +218,7 @@ def test_priors_are_saved_renamed_and_follow_new_classes(priors, tmp_path):
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert model.sleep().classes_.tolist() == ["new", "often", "seldom"]
     plain = DGDMN(**FIXED).partial_fit(X, y, task="a").partial_fit(*more, task="b").sleep()
-    weights = (30, 180, 20) if priors == "met" else (2, 1, 9)
+    weights = (30, 180, 20) if priors == "empirical" else (2, 1, 9)
     expected = plain.predict_proba(X) * weights
     expected /= expected.sum(axis=1, keepdims=True)
     assert np.allclose(model.predict_proba(X), expected, atol=1e-6)
@@ -229,17 +229,17 @@ def test_priors_are_saved_renamed_and_follow_new_classes(priors, tmp_path):
 def test_wrong_priors_are_refused():
     X, y = skewed()
     for priors, reason in (
-        ("equal", "priors is 'equal'; it must be one of uniform, met"),
+        ("equal", "priors is 'equal'; it must be one of uniform, empirical"),
         ({"rare": 0}, "the prior of 'rare' is 0; it must be a number above 0"),
         ({"rare": float("nan")}, "the prior of 'rare' is nan"),
         ({"rare": "x"}, "the prior of 'rare' is 'x'"),
-        ({1: 2.0}, "label 1 of priors is of another kind than 'often'"),
+        ({1: 2.0}, "label 1 of priors and 'often' have different types"),
     ):
         with pytest.raises(UsageError, match=re.escape(reason)):
             DGDMN(priors=priors).fit(X, y)
     with pytest.raises(UsageError, match="priors are for the mixture memory"):
-        DGDMN("quick", priors="met").fit(X, y)
-    models = [DGDMN(priors=one, **FIXED).fit(X, y) for one in ("met", "uniform", {"rare": 2.0})]
+        DGDMN("quick", priors="empirical").fit(X, y)
+    models = [DGDMN(priors=p, **FIXED).fit(X, y) for p in ("empirical", "uniform", {"rare": 2.0})]
     for other in models[1:]:
         with pytest.raises(UsageError, match="cannot merge: "):
             merge(models[0], other)
@@ -294,7 +294,7 @@ def test_names_that_are_refused_change_nothing():
     before = digest(model)
     for names, reason in (
         ({"labels": {0: 1}}, "label 1 exists already"),
-        ({"labels": {0: "one"}}, "label 'one' is of another kind than 0"),
+        ({"labels": {0: "one"}}, "label 'one' and 0 have different types"),
         ({"labels": {9: 1}}, "no label 9; there are 0, 1, 2"),
         ({"labels": {0: None}}, "label 0 cannot be renamed to None"),
         ({"labels": {0: float("nan")}}, "cannot be saved"),

@@ -98,7 +98,7 @@ def test_resume_refuses_changed_data(table, call, refuse, bare):
     line = refuse("resume", place, code=1)
     assert "failed: my.csv has changed since this run began; restore it" in line
     line = refuse("run", table, *ARGUMENTS, "--algorithm", "ncm")
-    assert "holds a run of other rows than my.csv has; remove it or choose another --out" in line
+    assert "holds a run on different rows of my.csv; remove it or choose another --out" in line
     table.write_text(content)
     assert str(place) in call("resume", place)[0]
 

@@ -97,7 +97,7 @@ def test_the_formulas_of_a_mixture(name):
     assert answers.numpy() == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("priors", ["met", {"x": 5.0, "y": 0.1}])
+@pytest.mark.parametrize("priors", ["empirical", {"x": 5.0, "y": 0.1}])
 def test_priors_of_a_mixture(priors):
     model, X = mixture(*MIXTURES["70 columns"], priors=priors)
     expected = model.predict_proba(X)

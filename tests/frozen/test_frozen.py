@@ -2,7 +2,7 @@
 
 `states.json` was made with the code of that commit, torch and the processor it names, and one thread. Each
 case has an algorithm, a preset and data: "images" are four tasks of 40 rows of scikit-learn's digits (0, 1,
-2, and 0 again, so that a short-term memory sleeps and a task is met again); "table" is three tasks of 40
+2, and 0 again, so that a short-term memory sleeps and a task is learned again); "table" is three tasks of 40
 rows with five columns of different ranges. A case stores digests of the memory's arrays and of
 `predict_proba` after learning ("before"), after save and load ("after_load") and after one more task
 ("continued"), the memory's bytes, a digest of five samples where it can generate, and some probabilities

@@ -126,7 +126,7 @@ def test_the_task_memory_that_holds_a_task_answers_else_the_long_term_memory(dua
     x = distinct(0, 4, 0).x
     assert answers(memory, x, "a") == [5] * 4
     assert answers(memory, x, "b") == [0] * 4, "the long-term memory holds b"
-    assert answers(memory, x, "never met") == [0] * 4
+    assert answers(memory, x, "never learned") == [0] * 4
 
 
 def test_without_a_task_each_sample_is_answered_by_the_memory_that_knows_it(dual, distinct):

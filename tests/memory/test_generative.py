@@ -97,7 +97,7 @@ def test_the_memory_passes_the_contract_of_a_memory():
 
 
 def test_learner_and_prior_answer_together():
-    """By hand: p(y | x) ∝ (L(y | x_recon) p(z | y))^¼; a class that was never met has probability 0."""
+    """By hand: p(y | x) ∝ (L(y | x_recon) p(z | y))^¼; a class that was never learned has probability 0."""
     memory = learned(min_steps=40)
     x, ltm = bars(0).x[:6], memory.ltm
     inputs = as_tensor(x, "cpu")

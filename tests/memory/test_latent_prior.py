@@ -179,7 +179,7 @@ def test_the_density_is_that_of_the_mixture():
 
 
 def test_the_likelihood_is_that_of_the_mixture_of_each_class():
-    """Against torch.distributions; a class that was never met has likelihood 0."""
+    """Against torch.distributions; a class that was never learned has likelihood 0."""
     y = torch.tensor([0, 2, 2, 3] * 80)
     mean = torch.randn(320, 4, generator=rng(1)) + 3 * y[:, None]
     prior = fitted(mean, torch.ones(320, 4), y, budget=6)

@@ -179,7 +179,7 @@ def test_merged_components_are_the_component_of_both():
     assert merged.n == both.n
     np.testing.assert_allclose(merged.mean, both.mean, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(merged.scatter, both.scatter, rtol=1e-12, atol=1e-12)
-    between = gram(a.components[0].between(b.components[0])[None])
+    between = gram(a.components[0].between_vector(b.components[0])[None])
     pooled = a.pool.scatter + b.pool.scatter + between
     np.testing.assert_allclose(pooled, gram(x - x.mean(axis=0)), rtol=1e-10, atol=1e-10)
 
@@ -303,7 +303,7 @@ def test_order_and_batches_do_not_change_the_sums(case):
                 learn(other, task, x[own], y[own])
     assert_same_sums(whole, other)
     half = [memory_of(case.d, [(t, x[at], y[at])], code_dim=16) for t, at in tasks.items()]
-    half[1].absorb(half[0])
+    half[1].add_memory(half[0])
     assert_same_sums(whole, half[1])
     for memory in (whole, other, half[1]):
         memory.consolidate([], CTX)

@@ -204,11 +204,11 @@ def test_the_task_log_counts_and_unites(memory, distinct):
         learn(dgm, distinct(10 * start, 3, label), task)
     expected = {"b": TaskInfo(1, frozenset({1})), "a": TaskInfo(2, frozenset({0, 2}))}
     assert dict(dgm.tasks) == expected
-    assert list(dgm.tasks) == ["b", "a"], "the task met last comes last"
+    assert list(dgm.tasks) == ["b", "a"], "the task learned last comes last"
     assert TaskLog.from_state(dgm.tasks.state()) == dgm.tasks
     assert dgm.tasks.with_classes(frozenset({2})) == "a"
     assert dgm.tasks.with_classes(frozenset({0, 1})) is None
-    assert dgm.tasks.with_classes(frozenset()) == "a", "of several, the one met last"
+    assert dgm.tasks.with_classes(frozenset()) == "a", "of several, the one learned last"
 
 
 def test_adding_to_a_task_log_leaves_the_old_log_as_it_was():
@@ -266,5 +266,5 @@ def test_dreams_are_labeled_before_outputs_for_new_classes_exist(monkeypatch, la
     learn(dgm, Batch(x, 2 + np.arange(20) % 2), "b", callback=events.append)
     (replayed,) = (event for event in events if isinstance(event, Replayed))
     assert sum(replayed.dreamed) == 20
-    assert len(replayed.dreamed) <= 2, "dreams are of classes that were met"
+    assert len(replayed.dreamed) <= 2, "dreams are of classes that were learned"
     assert dgm.predict_proba(x)[:, 2:].min() > 0.4

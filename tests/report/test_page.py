@@ -207,8 +207,8 @@ def test_the_page_opens_with_what_happened(matrix_run):
     html = render(runs)
     lead = lead_of(html)
     assert lead == (
-        "3 methods learned 2 tasks, one after the other. In the test on all tasks at the end, DGDMN "
-        "remembers most of the methods that keep no training rows: 99.0 % right. NN remembers least, "
+        "3 methods learned 2 tasks, one after the other. In the final test on all tasks, DGDMN "
+        "remembers most among the methods that keep no training rows: 99.0 % correct. NN remembers least, "
         "50.0 %: only the last task is known. Joint, which learns from the data of all tasks together, "
         "has 99.0 %."
     )
@@ -228,7 +228,9 @@ def test_the_page_of_a_run_that_learns_opens_with_how_far_it_is(make_run):
     assert lead.startswith(
         "2 methods are learning 4 tasks, one after the other. After 2 tasks, DGDMN has "
     )
-    assert lead.endswith(" % right on what it has seen. 2 runs are not finished.")
+    assert lead.endswith(
+        " % of the test samples of these tasks correctly. 2 runs are not finished."
+    )
     assert "is learning 4 tasks" in html_of(make_run("c", steps=0))
 
 

@@ -9,11 +9,11 @@ from dgdmn import metrics
 from dgdmn.config import resolve, to_dict
 from dgdmn.report.table import (
     average_curves,
+    describe_setting,
     group_runs,
     has_ltm_curves,
     mask_waiting_tasks,
     mean_curve,
-    setting,
     task_curves,
 )
 
@@ -61,8 +61,8 @@ def test_every_part_of_a_setting_separates(matrix_run):
     ]
     runs = [matrix_run("dgdmn", 0, a, **way) for way in ways]
     assert len(set(names(runs))) == len(runs)
-    assert setting(runs[1]) == ("preset paper", "tasks 1, 2 revised")
-    assert setting(runs[4]) == ("preset paper", "kappa 0.5")
+    assert describe_setting(runs[1]) == ("preset paper", "tasks 1, 2 revised")
+    assert describe_setting(runs[4]) == ("preset paper", "kappa 0.5")
     runs = [matrix_run("dgdmn", 0, a), matrix_run("dgdmn", 0, np.eye(3))]
     assert len(names(runs)) == 2, "other tasks share no axes"
 

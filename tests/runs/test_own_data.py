@@ -88,8 +88,10 @@ def test_a_frame_is_the_same_stream_as_its_file(tmp_path):
     options = {"task": "month", "ignore": ["day"], "seed": 3}
     one = from_frame(table, "state", **options)
     other = from_arrays(path, label="state", **options)
-    assert DataFile.of(one) == DataFile.of(other)
-    assert DataFile.of(one) != DataFile.of(from_frame(table, "state", **options | {"seed": 4}))
+    assert DataFile.from_stream(one) == DataFile.from_stream(other)
+    assert DataFile.from_stream(one) != DataFile.from_stream(
+        from_frame(table, "state", **options | {"seed": 4})
+    )
 
 
 @pytest.mark.parametrize("kind", ["date", "text", "zoned"])
@@ -102,7 +104,7 @@ def test_dates_order_a_frame(kind):
         days = days.tz_localize("Europe/Berlin")
     stream = from_frame(frame(days), "state", order_by="day", tasks=2)
     other = from_frame(frame(-(np.arange(N) % 28)), "state", order_by="day", tasks=2)
-    assert DataFile.of(stream) == DataFile.of(other)
+    assert DataFile.from_stream(stream) == DataFile.from_stream(other)
 
 
 def test_the_seed_draws_the_order_of_classes_only_if_asked():
@@ -122,7 +124,10 @@ def test_the_seed_draws_the_order_of_classes_only_if_asked():
         ({"order_by": STATE, "tasks": 2}, "order_by must have a number or a date for each row"),
         ({"order_by": "day", "tasks": 2}, "order_by='day' names a column of a file"),
         ({"ignore": ["a"]}, r"ignore=\['a'\] names a column of a file"),
-        ({"order_by": np.where(MONTH == 2, np.nan, 1), "tasks": 2}, "data has no order in row 60"),
+        (
+            {"order_by": np.where(MONTH == 2, np.nan, 1), "tasks": 2},
+            "data has no value to order by in row 60",
+        ),
     ],
 )
 def test_wrong_ways_to_cut_are_refused(options, message):
@@ -175,7 +180,7 @@ def test_changed_or_moved_data_is_refused_in_one_sentence(tmp_path, bare):
     write(path, x=X + 1)
     with pytest.raises(DataError, match=r"^t\.csv has changed since this run began; restore it"):
         execute(resumed, out)
-    with pytest.raises(UsageError, match=r"holds a run of other rows than t\.csv has; remove it"):
+    with pytest.raises(UsageError, match=r"holds a run on different rows of t\.csv; remove it"):
         execute(spec_of(path), out)
     write(path)
     assert execute(resumed, out).complete
@@ -292,7 +297,7 @@ def test_estimators_and_words_run_on_a_stream(tmp_path, bare):
 
 def test_other_rows_under_one_name_are_another_run(tmp_path, bare):
     run_stream("ncm", from_arrays(X, STATE), out=tmp_path)
-    with pytest.raises(UsageError, match="holds a run of other rows than arrays has"):
+    with pytest.raises(UsageError, match="holds a run on different rows of arrays"):
         run_stream("ncm", from_arrays(X + 1, STATE), out=tmp_path)
 
 

@@ -104,7 +104,7 @@ def test_savers_and_loads_do_not_disturb_each_other(savers, models, tmp_path):
 def test_a_read_starts_again_when_a_saver_replaced_the_memory(tmp_path, monkeypatch):
     """The manifest is read, then a saver comes, then its files are gone (D6)."""
     storage.write(tmp_path / "memory", {}, {"a": np.zeros(3)})
-    read, calls = storage.directory._arrays, []
+    read, calls = storage.directory._read_array_file, []
 
     def late(directory, name, size):
         calls.append(name)
@@ -112,7 +112,7 @@ def test_a_read_starts_again_when_a_saver_replaced_the_memory(tmp_path, monkeypa
             storage.write(tmp_path / "memory", {}, {"a": np.full(3, len(calls))})
         return read(directory, name, size)
 
-    monkeypatch.setattr(storage.directory, "_arrays", late)
+    monkeypatch.setattr(storage.directory, "_read_array_file", late)
     assert storage.read(tmp_path / "memory")[1]["a"].tolist() == [3, 3, 3]
     assert len(calls) == 4
 

@@ -13,7 +13,7 @@ from dgdmn.config import override, resolve
 from dgdmn.config.registry import STREAMS
 from dgdmn.core.errors import UsageError
 from dgdmn.streams import Rows, TaskStream, arrays, base, load, stream_options
-from dgdmn.streams.base import seeded_rng, to_unit
+from dgdmn.streams.base import scale_to_unit, seeded_rng
 
 
 def toy_stream(loads, **options):
@@ -135,7 +135,7 @@ def test_each_use_of_a_seed_gets_other_numbers():
 
 
 def test_to_unit():
-    values = to_unit(np.array([0, 51, 255], dtype=np.uint8))
+    values = scale_to_unit(np.array([0, 51, 255], dtype=np.uint8))
     assert values.dtype == np.float32
     assert values.tolist() == [0.0, np.float32(0.2), 1.0]
 

@@ -50,7 +50,9 @@ def test_the_archive_is_fetched_whole_or_not_at_all(small_archive, site, monkeyp
     assert not list(cache.rglob("*.zip*"))
     site.pages[f"/{fetch.DHCD_ZIP}"] = small_archive
     assert fetch.fetch("hindi") == [
-        fetch.Copy(f"devanagari/{fetch.DHCD_ZIP}", cache / "devanagari" / fetch.DHCD_ZIP, "cache")
+        fetch.LocalFile(
+            f"devanagari/{fetch.DHCD_ZIP}", cache / "devanagari" / fetch.DHCD_ZIP, "cache"
+        )
     ]
 
 

@@ -89,7 +89,7 @@ def test_a_truncated_download_never_counts(mirrors, mnist_files, cache):
 
 def test_a_part_file_of_another_process_is_not_a_file(mnist_files, place):
     place("mnist", {f".{IMAGES}.0123.part": mnist_files[IMAGES]}, "cache")
-    assert fetch.where("mnist")[0] == fetch.Copy("mnist/" + IMAGES, None, "missing")
+    assert fetch.locate("mnist")[0] == fetch.LocalFile("mnist/" + IMAGES, None, "missing")
 
 
 def test_an_unreachable_host_is_asked_once(monkeypatch):
@@ -119,9 +119,9 @@ def test_the_error_says_where_to_put_the_files(cache, tmp_path, monkeypatch):
 
 def test_cache_comes_before_data(mnist_files, place):
     place("mnist", mnist_files)
-    assert {copy.source for copy in fetch.where("permnist")} == {"DGDMN_DATA"}
+    assert {copy.source for copy in fetch.locate("permnist")} == {"DGDMN_DATA"}
     place("mnist", mnist_files, "cache")
-    assert {copy.source for copy in fetch.where("permnist")} == {"cache"}
+    assert {copy.source for copy in fetch.locate("permnist")} == {"cache"}
     assert fetch.find("mnist")[IMAGES].parent.parent.name == "cache"
 
 
@@ -196,9 +196,9 @@ def test_dataset_of():
         "hindi": "devanagari",
         "split-digits": "mnist",
     }
-    assert fetch.where("embedded") == fetch.fetch("embedded") == fetch.verify("embedded") == []
+    assert fetch.locate("embedded") == fetch.fetch("embedded") == fetch.verify("embedded") == []
     with pytest.raises(UsageError, match="did you mean quickdraw"):
-        fetch.where("quikdraw")
+        fetch.locate("quikdraw")
 
 
 def test_the_cache_directory_has_a_default(monkeypatch):

@@ -67,14 +67,14 @@ def test_rows_are_ordered_by_numbers_or_dates(tmp_path):
     path = write(
         tmp_path / "a.csv", "when,n,a\n2024-05-02,3,1\n2024-05-01,4,2\n2023-01-01 12:00,5,3\n"
     )
-    found = read_arrays(path, order="when", ignore=["n"])
+    found = read_arrays(path, order_by="when", ignore=["n"])
     assert found.names == ("a",)
     assert np.argsort(found.order).tolist() == [2, 1, 0]
     with pytest.warns(UserWarning, match="dates in 'when'"):
-        assert read_arrays(path, order="n").order.tolist() == [3, 4, 5]
+        assert read_arrays(path, order_by="n").order.tolist() == [3, 4, 5]
     write(path, "when,a\n2024-05-02,3\n,4\n")
     with pytest.raises(DataError, match=r"a\.csv has no value in row 3, column 'when'"):
-        read_arrays(path, order="when")
+        read_arrays(path, order_by="when")
 
 
 def test_columns_are_ignored_by_name(tmp_path):
@@ -128,7 +128,8 @@ def test_parquet_is_read_as_the_same_csv(tmp_path):
     made.to_parquet(tmp_path / "a.parquet")
     made.to_csv(tmp_path / "a.csv", index=False)
     one, other = (
-        read_arrays(tmp_path / name, task="month", order="when") for name in ("a.parquet", "a.csv")
+        read_arrays(tmp_path / name, task="month", order_by="when")
+        for name in ("a.parquet", "a.csv")
     )
     np.testing.assert_array_equal(one.X, other.X)
     np.testing.assert_array_equal(one.order, other.order)

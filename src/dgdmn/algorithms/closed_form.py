@@ -17,7 +17,7 @@ from dgdmn.config import Config, default_threads
 from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
-from dgdmn.features import FrontEnd, Own
+from dgdmn.features import FeatureFunction, FrontEnd
 from dgdmn.memory import gaussian
 from dgdmn.memory.gaussian import Doubles, Moments
 from dgdmn.storage import State, to_numpy
@@ -39,7 +39,7 @@ class FeatureSpec:
 class ClosedFormClassifier(ContinualClassifier):
     """A classifier of exact sums. Its memory sees features in float64; no network, no epochs, no randomness."""
 
-    features: str | Own | None = None
+    features: str | FeatureFunction | None = None
     """`auto`, `gabor` (images), `relu` (tables), `none`, or a function from inputs to an array (n, d)."""
     code_seed: int | None = None
     image_shape: tuple[int, ...] | None = None
@@ -135,7 +135,7 @@ class SumsMemory:
 
     @property
     def setting(self) -> float:
-        """The setting with most right answers; of equal ones the middle."""
+        """The setting with the most correct predictions; of ties, the middle one."""
         best = np.flatnonzero(self.right == self.right.max())
         return self.settings[int(best[len(best) // 2])]
 

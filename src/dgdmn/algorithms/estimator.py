@@ -1,4 +1,4 @@
-"""What every algorithm is: a scikit-learn classifier that keeps learning."""
+"""Base class of every algorithm: a scikit-learn classifier that learns incrementally."""
 
 import copy
 import threading
@@ -81,7 +81,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     fills_missing: ClassVar[bool] = False
     """Whether rows of a table may have NaN."""
     uses_task_names: ClassVar[bool] = True
-    """Whether names of tasks are used, as far as the memory keeps tasks apart; else they are ignored."""
+    """Whether the algorithm uses task names; if not, they are ignored."""
 
     @abstractmethod
     def _new_inputs(self, X: Array, config: Config, weight: Weights = None) -> Inputs:
@@ -89,7 +89,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     @abstractmethod
     def _load_inputs(self, state: State, shape: tuple[int, ...], config: Config) -> Inputs:
-        """The same from a saved state; takes its part out of it."""
+        """Restore the inputs from a saved state and remove their entry there."""
 
     @abstractmethod
     def _factory(self, config: Config, inputs: Inputs, shape: tuple[int, ...]) -> Any:
@@ -100,12 +100,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         """An empty memory."""
 
     def _empty_weights(self) -> AbstractContextManager[None]:
-        """Inside this block a memory may be made without values, because they are loaded next."""
+        """Inside this block memories are created without weights; the caller loads them next."""
         return nullcontext()
 
     @abstractmethod
     def _limits(self) -> AbstractContextManager[None]:
-        """Threads, and what else the numbers of a call need."""
+        """Context manager around every call: thread limits and floating-point mode."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, learn X as one task, and sleep."""
@@ -132,7 +132,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         first = restart or not self.__sklearn_is_fitted__()
         with self._limits(), _transaction(self):
             X, y = self._validate(X, y, reset=first)
-            X, y, weight = drop_weightless(X, y, weights)
+            X, y, weight = drop_zero_weights(X, y, weights)
             X = self._fill_missing(X, None if first else self.fitted_)
             fitted = self._begin(X, y, classes, weight) if first else self.fitted_.snapshot()
             if not first and fitted.closed and classes is not None:
@@ -166,7 +166,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return self._predict_with(X, lambda memory, x: memory.predict_proba(x, name))
 
     def prepare(self, X: ArrayLike) -> Prepared:
-        """X as the memory sees it. Pass it to `predict` again and again instead of X."""
+        """Translate X once. The result can be passed to `predict` and other methods instead of X."""
         check_is_fitted(self)
         with self._limits():
             return Prepared(self._to_inputs(X))
@@ -209,7 +209,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return bytes_in(self.fitted_.memory.state()) + self.fitted_.feature_bytes()
 
     def exemplar_bytes(self) -> int:
-        """Bytes of the training rows among them."""
+        """Bytes of stored training rows, a part of `memory_bytes`."""
         check_is_fitted(self)
         return bytes_in(self.fitted_.memory.state().get("rows"))
 
@@ -230,12 +230,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         tags.non_deterministic = False
         return tags
 
-    def _predict_with(self, X: ArrayLike, ask: Any) -> NDArray[np.float64]:
-        """What the memory answers for X, as probabilities of the sorted classes."""
+    def _predict_with(self, X: ArrayLike, predict_memory: Any) -> NDArray[np.float64]:
+        """Apply `predict_memory(memory, inputs)` and return probabilities of the sorted classes."""
         check_is_fitted(self)
         fitted = self.fitted_
         with self._limits():
-            return fitted.class_probabilities(ask(fitted.memory, self._to_inputs(X)))
+            return fitted.class_probabilities(predict_memory(fitted.memory, self._to_inputs(X)))
 
     def _to_inputs(self, X: ArrayLike) -> Array:
         """Validated inputs as the memory sees them, one flat row per sample."""
@@ -321,7 +321,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
             raise UsageError(f"X has dtype {X.dtype}; dates and times must be made numbers first")
         if isinstance(y, list | tuple) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
-            _check_raw_labels(y)
+            _check_label_objects(y)
         given, X = X, self._read_table(X, reset=reset, learning=y is not None)
         if X is not given and isinstance(X, np.ndarray):  # a table; its columns are checked already
             del checks["reset"]
@@ -331,7 +331,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         else:
             X, y = validate_data(self, X, y, **checks)
         if y is not None:
-            _check_labels(y)
+            _check_label_dtype(y)
         if X.size == 0:
             raise UsageError(f"X has shape {X.shape}; it must contain values")
         X = np.ascontiguousarray(X)  # a data frame is not, and sums would differ in the last bit
@@ -368,7 +368,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if numbers and known is None:
             names = tuple(X.columns)
             if reset and all(isinstance(name, str) for name in names):
-                self.columns_ = Columns.of_numbers(names)
+                self.columns_ = Columns.all_numeric(names)
             return X
         with warnings.catch_warnings():
             if not reset:  # the first call has said it
@@ -448,7 +448,7 @@ class WeightedClassifier(ContinualClassifier):
         return self._learn(X, y, classes, sample_weight, self._task_name(task))
 
 
-def drop_weightless(X: Array, y: Array, sample_weight: Any) -> tuple[Array, Array, Weights]:
+def drop_zero_weights(X: Array, y: Array, sample_weight: Any) -> tuple[Array, Array, Weights]:
     """The rows with a weight, and their weights; None if every row counts once."""
     if sample_weight is None:
         return X, y, None
@@ -473,7 +473,7 @@ def seed_stream(random_state: Any) -> SeedStream:
     return SeedStream(int(check_random_state(random_state).randint(2**31 - 1)))
 
 
-def _check_raw_labels(y: Any) -> None:
+def _check_label_objects(y: Any) -> None:
     """Check labels before they become an array: it would merge "a" with 1 or 2**53 with 2**53 + 1."""
     if missing := [row for row, label in enumerate(y) if _is_missing(label)]:
         count = count_noun(len(missing), "missing label")
@@ -490,7 +490,7 @@ def _is_missing(label: Any) -> bool:
     return label is None or nan or type(label).__name__ in ("NAType", "NaTType")
 
 
-def _check_labels(y: Array) -> None:
+def _check_label_dtype(y: Array) -> None:
     try:
         kinds = {type(label) for label in np.unique(y).tolist()}
     except TypeError as error:

@@ -17,7 +17,7 @@ from dgdmn.memory.dual import DualMemory
 from dgdmn.memory.generative import DeepGenerativeMemory
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.layers import meta_weights
-from dgdmn.storage import State, class_indices, whole
+from dgdmn.storage import State, check_class_indices, get_int
 
 LABEL_BYTES = 4  # a label is kept as int32
 
@@ -44,7 +44,7 @@ class Exemplars(Batch):
     @classmethod
     def from_state(cls, state: State, width: int, n_classes: int) -> Self:
         """The rows that `state` returned: of this width, of some of these classes."""
-        rows = cls(state["x"], class_indices(state["y"], n_classes))
+        rows = cls(state["x"], check_class_indices(state["y"], n_classes))
         n, x, y = len(rows), rows.x, rows.y
         right_types = x.dtype == torch.uint8 and y.dtype in (torch.int32, torch.int64)
         if not right_types or n == 0 or x.shape != (n, width) or y.shape != (n,):
@@ -90,7 +90,7 @@ class ExemplarNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self.capacity = whole(state, "capacity", 1)
+        self.capacity = get_int(state, "capacity", 1)
 
     def load_rows(self, state: State) -> Exemplars:
         """The rows of a state; they must fit the network."""
@@ -127,7 +127,7 @@ class _ReservoirNetwork(ExemplarNetwork):
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
         self._reservoir = self.load_rows(state["rows"]) if state["rows"] else None
-        self._seen = whole(state, "seen", len(self._reservoir or ()))
+        self._seen = get_int(state, "seen", len(self._reservoir or ()))
 
 
 @final

@@ -44,7 +44,9 @@ def check_labels(labels: Sequence[Any], n: int = 0) -> None:
 def check_same_kind(what: str, label: Any, other: Any) -> None:
     """Refuse text among numbers and numbers among text."""
     if isinstance(label, str) != isinstance(other, str):
-        raise UsageError(f"{what} is of another kind than {other!r}; use text or numbers")
+        raise UsageError(
+            f"{what} and {other!r} have different types; use only text or only numbers"
+        )
 
 
 def check_new_names(what: str, known: Iterable[Any], names: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -184,7 +186,7 @@ class FittedState:
         known = outputs.astype(np.float64)[:, self.sorted_labels()[1]]
         if not np.isfinite(known).all():
             reason = "the weights are too large or damaged"
-            raise DgdmnError(f"the answers are not finite numbers: {reason}")
+            raise DgdmnError(f"predicted probabilities are not finite: {reason}")
         total = known.sum(axis=1, keepdims=True)
         return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
 

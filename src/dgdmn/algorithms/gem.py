@@ -19,7 +19,7 @@ from dgdmn.memory.task_log import new_task_name
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.optimizer import RMSProp
 from dgdmn.networks.train import Gradients
-from dgdmn.storage import State, typed
+from dgdmn.storage import State, get_typed
 
 _RIDGE = 1e-6
 
@@ -71,7 +71,7 @@ class _EpisodicNetwork(ExemplarNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._tasks = {typed(kept, "task", str): self.load_rows(kept) for kept in state["rows"]}
+        self._tasks = {get_typed(kept, "task", str): self.load_rows(kept) for kept in state["rows"]}
 
 
 @final

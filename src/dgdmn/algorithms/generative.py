@@ -36,13 +36,13 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import count_noun, join_names
-from dgdmn.features import FrontEnd, Own
+from dgdmn.features import FeatureFunction, FrontEnd
 from dgdmn.memory.code import MixtureSpec
 from dgdmn.memory.components import Component
 from dgdmn.memory.dual import DualMemory
 from dgdmn.memory.held_out import PARTS, TEST_EVERY
 from dgdmn.memory.mixture import MixtureMemory, gather
-from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, OwnMemory, Role
+from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory, Role, UserMemoryFactory
 from dgdmn.memory.unknown import MIN_TESTED
 from dgdmn.storage import State, bytes_in
 
@@ -73,10 +73,11 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     memory_budget: int | None = None
     code_dim: int | None = None
     own_covariance: float | None = None
-    priors: Literal["uniform", "met"] | Mapping[Any, float] | None = None
-    """Class priors of the mixture memory: `uniform`, `met` (rows of a class), or {label: weight}; others weigh 1."""
+    priors: Literal["uniform", "empirical"] | Mapping[Any, float] | None = None
+    """Class priors of the mixture memory: `uniform`, `empirical` (rows of a class), or {label: weight}; other
+    labels weigh 1."""
     shrinkage: float | None = None
-    features: str | Own | None = None
+    features: str | FeatureFunction | None = None
     """Front end of the mixture memory: `auto`, `gabor`, `relu`, `none`, or a function (docs/features.md)."""
     code_seed: int | None = None
     image_shape: tuple[int, ...] | None = None
@@ -85,7 +86,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     """(center, spread) of the columns for the features `relu`; by default those of the first call."""
     generator: str | GeneratorFactory | None = None
     """`mixture`, `vae`, the name of a registered generator, or a factory (`dgdmn.networks.protocols`)."""
-    memory: OwnMemory | None = None
+    memory: UserMemoryFactory | None = None
     """Makes your own generative memories (`dgdmn.memory.protocols`) instead of the deep one."""
 
     _long_term_only: ClassVar[bool] = False
@@ -172,7 +173,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
     def unknown(self, X: ArrayLike, rate: float = 0.01) -> NDArray[np.bool_]:
         """Whether each row is unlike anything learned, shape (n,); `rate` is the share of false alarms.
 
-        Rows tested against the memory without them say what is usual (docs/decisions/unknown.md).
+        Thresholds come from held-out rows (docs/decisions/unknown.md).
         Only the mixture memory can; the deep one has `recognize`.
         """
         check_is_fitted(self)
@@ -192,7 +193,7 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         return found
 
     def answering_tasks(self, X: ArrayLike, task: str | None = None) -> Array:
-        """The task whose component is the best of the label that `predict` gives, shape (n,).
+        """For each row, the task whose component scores highest for the predicted label, shape (n,).
 
         Only the mixture memory keeps tasks apart.
         """
@@ -342,8 +343,8 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
 
     def _to_batch(self, fitted: FittedState, X: Array, y: Array, weight: Weights) -> Batch:
         if weight is not None and not isinstance(fitted.inputs, FrontEnd):
-            who = "the mixture memory (preset 'best')"
-            raise UsageError(f"sample_weight is for {who}, not networks")
+            needed = "the mixture memory (preset 'best')"
+            raise UsageError(f"sample_weight needs {needed}; networks do not support it")
         return super()._to_batch(fitted, X, y, weight)
 
     def _fill(self, X: Array, fitted: FittedState | None) -> Array:
@@ -400,13 +401,13 @@ def dual_of(fitted: FittedState) -> DualMemory:
 
 
 def _make_own(
-    own: OwnMemory, shape: tuple[int, ...], role: Role, n_classes: int, rng: SeedStream
+    own: UserMemoryFactory, shape: tuple[int, ...], role: Role, n_classes: int, rng: SeedStream
 ) -> GenerativeMemory:
     return own(shape, n_classes, role, rng)
 
 
 def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassifier:
-    """A new model that has learned what both have, asleep: the same as learning everything in one.
+    """Merge two models into a new one. Both sleep first; the result equals one model that learned everything.
 
     Both need the mixture memory, the same front end, code and, for tables of few columns, the same scale.
     """
@@ -425,7 +426,7 @@ def merge(a: GenerativeClassifier, b: GenerativeClassifier) -> GenerativeClassif
         for model, fitted in ((a, ours), (b, theirs)):
             fitted.memory.sleep(model._context(fitted))
         mine, other = copy.copy(a._mixtures(ours, "merge")[0]), b._mixtures(theirs, "merge")[0]
-        mine.absorb(other.relabel(places))
+        mine.add_memory(other.relabel(places))
         dual = dual_of(ours)
         dual.ltm = mine
         dual.refresh(outputs, a._context(ours))

@@ -19,7 +19,7 @@ from dgdmn.networks.classifier import cross_entropy
 from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.protocols import CustomizableLearner, Learner
 from dgdmn.networks.runtime import as_tensor, as_tensors, copy_tensor
-from dgdmn.storage import State, class_indices, map_arrays, to_numpy, typed
+from dgdmn.storage import State, check_class_indices, get_typed, map_arrays, to_numpy
 
 
 class Network:
@@ -130,7 +130,7 @@ class DropNN(OneNetworkClassifier):
 
 
 class _RehearsingNetwork(Network):
-    """A network that rehearses its own answers to noise."""
+    """A network that rehearses its own predictions for noise."""
 
     _trained = False
 
@@ -151,7 +151,7 @@ class _RehearsingNetwork(Network):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._trained = typed(state, "trained", bool)
+        self._trained = get_typed(state, "trained", bool)
 
 
 @final
@@ -188,7 +188,7 @@ class _AllRows(Network):
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
         self._rows = tuple(
-            Batch(to_numpy(rows["x"]), class_indices(to_numpy(rows["y"]), self._n_classes))
+            Batch(to_numpy(rows["x"]), check_class_indices(to_numpy(rows["y"]), self._n_classes))
             for rows in state["rows"]
         )
         for x, y in ((rows.x, rows.y) for rows in self._rows):

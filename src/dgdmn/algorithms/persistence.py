@@ -23,7 +23,7 @@ from dgdmn.core.table import Columns
 from dgdmn.core.text import printable, shorten
 from dgdmn.memory.dual import DualMemory
 from dgdmn.storage import State, arrays_in, check_place, read, write
-from dgdmn.storage.checks import MAX_TASKS, typed, whole
+from dgdmn.storage.checks import MAX_TASKS, get_int, get_typed
 
 if TYPE_CHECKING:
     from dgdmn.algorithms.estimator import ContinualClassifier
@@ -143,9 +143,9 @@ def restore_model(about: dict[str, Any], state: State, **own: Any) -> ContinualC
 
 def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> FittedState:
     saved, state = about["fitted"], dict(state)
-    labels, shape = typed(saved, "labels", list), _restore_shape(saved, about["features"])
+    labels, shape = get_typed(saved, "labels", list), _restore_shape(saved, about["features"])
     largest = max(array.size for _, array in arrays_in(state))
-    outputs = whole(saved, "outputs", max(1, len(labels)), largest)
+    outputs = get_int(saved, "outputs", max(1, len(labels)), largest)
     if not labels:
         raise ValueError("there are no labels")
     check_labels(labels)
@@ -155,18 +155,18 @@ def _restore_fitted(about: State, state: State, model: ContinualClassifier) -> F
             raise ValueError(f"{path} has values that are not finite")
     config = _from_json("preset", about["config"])
     inputs = model._load_inputs(state, shape, config)
-    rng = SeedStream(*(whole(saved["rng"], key, 0, MAX_SEED) for key in ("entropy", "used")))
+    rng = SeedStream(*(get_int(saved["rng"], key, 0, MAX_SEED) for key in ("entropy", "used")))
     with model._empty_weights():
         memory = model._new_memory(model._factory(config, inputs, shape), outputs, SeedStream(0))
         memory.load_state(state)
-    closed, warned = typed(saved, "closed", bool), typed(saved, "warned", bool)
+    closed, warned = get_typed(saved, "closed", bool), get_typed(saved, "warned", bool)
     priors = check_priors(_from_json("priors", saved.get("priors", [])) or {})
     return FittedState(memory, labels, inputs, rng, shape, closed, outputs, config, warned, priors)
 
 
 def _restore_shape(saved: State, features: Any) -> tuple[int, ...]:
-    sizes = dict(enumerate(typed(saved, "shape", list)[:4]))
-    shape = tuple(whole({"size": size}, "size", 1, MAX_FEATURES) for size in sizes.values())
+    sizes = dict(enumerate(get_typed(saved, "shape", list)[:4]))
+    shape = tuple(get_int({"size": size}, "size", 1, MAX_FEATURES) for size in sizes.values())
     if not 1 <= len(shape) <= 3 or math.prod(shape) > MAX_FEATURES or shape[0] != features:
         raise ValueError(f"{shorten(repr(features))} features and inputs of shape {shape}")
     return shape

@@ -107,7 +107,7 @@ class _Wrapped:
         return answers
 
     def column_moments(self, d: int) -> tuple[Doubles, Doubles, float]:
-        """Mean and variances of the first d features in the first call; the number of rows plays no role."""
+        """Mean and variances of the first d features from the first call; the third value is not used."""
         assert self.scale is not None
         return self.scale.center[:d], self.scale.spread[:d] ** 2, 1.0
 

@@ -20,7 +20,7 @@ from dgdmn.memory.gaussian import Doubles, gram, pack, solve, unpack
 from dgdmn.storage import State
 
 PENALTIES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-"""The settings that compete if `shrinkage` is 0: penalty as a share of the mean square of a unit."""
+"""Candidates if `shrinkage` is 0: penalty as a share of the mean square of a unit."""
 
 
 @final
@@ -28,7 +28,8 @@ PENALTIES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 class Ridge(WeightedClassifier, ClosedFormClassifier):
     """Least squares on `ridge_units` random ReLU units of the features; equal to the joint solution.
 
-    The units have the scale of the first call. A small table gets no `relu` front end: the units are one.
+    The units have the scale of the first call. For a small
+    table `auto` means `none`: Ridge has ReLU units of its own.
     """
 
     shrinkage: float | None = None

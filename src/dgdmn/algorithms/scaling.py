@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
 from dgdmn.memory.gaussian import Doubles, column_means
-from dgdmn.storage import State, to_numpy, typed
+from dgdmn.storage import State, get_typed, to_numpy
 
 MARGIN = 0.05
 """Share of the first task's range that is added at both ends."""
@@ -59,7 +59,7 @@ class Scaling:
         np.broadcast_to(low, shape), np.broadcast_to(high, shape)
         if (low > high).any():
             raise ValueError("a low end of the range of values is above its high end")
-        return cls(low, high, typed(state, "given", bool))
+        return cls(low, high, get_typed(state, "given", bool))
 
     def state(self) -> State:
         """The range, as it is saved."""

@@ -13,10 +13,10 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.networks.classifier import cross_entropy
 from dgdmn.networks.factory import NetworkFactory
-from dgdmn.networks.fisher import diagonal_fisher, pad_to
+from dgdmn.networks.fisher import diagonal_fisher, pad_to_shapes
 from dgdmn.networks.optimizer import RMSProp
 from dgdmn.networks.train import Gradients, map_batches
-from dgdmn.storage import State, class_indices, typed
+from dgdmn.storage import State, check_class_indices, get_typed
 
 
 class _ElasticNetwork(CustomizedNetwork):
@@ -33,8 +33,8 @@ class _ElasticNetwork(CustomizedNetwork):
 
     def train(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Train with the penalty, then add this task to it."""
-        self._fisher = pad_to(self._fisher, self.zeros())  # new units are not penalized
-        self._anchor = pad_to(self._anchor, self.learner.parameters())
+        self._fisher = pad_to_shapes(self._fisher, self.zeros())  # new units are not penalized
+        self._anchor = pad_to_shapes(self._anchor, self.learner.parameters())
         self.learner.train_with(self._loss, (new.x, new.y), ctx.rng.next(), ctx.callback)
         self._consolidate(diagonal_fisher(self.learner, new.x))
 
@@ -61,8 +61,8 @@ class _ElasticNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._fisher = pad_to(state["fisher"], self.zeros())
-        self._anchor = pad_to(state["anchor"], self.learner.parameters())
+        self._fisher = pad_to_shapes(state["fisher"], self.zeros())
+        self._anchor = pad_to_shapes(state["anchor"], self.learner.parameters())
 
 
 @final
@@ -89,7 +89,7 @@ class _SynapticNetwork(CustomizedNetwork):
     def train(self, task: str | None, new: Batch, ctx: Context) -> None:
         """Train with the penalty while tracking contributions, then add them to the importance."""
         c, xi = self.config.si_strength, self.config.si_damping
-        self._importance = pad_to(self._importance, self.zeros())
+        self._importance = pad_to_shapes(self._importance, self.zeros())
         start = [theta.detach().clone() for theta in self.learner.parameters()]
         omega = self.zeros()
 
@@ -116,7 +116,7 @@ class _SynapticNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._importance = pad_to(state["importance"], self.zeros())
+        self._importance = pad_to_shapes(state["importance"], self.zeros())
 
 
 @final
@@ -165,7 +165,7 @@ class _DistillingNetwork(CustomizedNetwork):
 
     def load_tensors(self, state: State) -> None:
         super().load_tensors(state)
-        self._learned = class_indices(typed(state, "met", list), self._outputs)
+        self._learned = check_class_indices(get_typed(state, "met", list), self._outputs)
 
 
 @final

@@ -17,18 +17,18 @@ from dgdmn.cli.notes import add_evaluation
 from dgdmn.cli.output import check_target, csv_text, show
 from dgdmn.core.errors import UsageError
 from dgdmn.core.files import write_atomic
-from dgdmn.core.text import count_noun, format_ratio, join_names, worst_first
+from dgdmn.core.text import count_noun, format_ratio, join_names, sort_by_accuracy
 from dgdmn.memory.recognition import UNKNOWN_RATE
 from dgdmn.streams.readers import Arrays
 
 
-class Answers(NamedTuple):
-    """What a memory says about rows."""
+class Predictions(NamedTuple):
+    """A model's predictions for rows."""
 
     p: NDArray[np.float64]
     """Probabilities of the sorted classes, shape (n, k)."""
     tasks: list[str]
-    """The task that was asked for or answered; empty where the memory does not keep tasks apart."""
+    """The given task, or the task of the winning component; empty if the memory keeps no tasks apart."""
     memories: list[str]
     unknown: NDArray[np.bool_] | None
     """Whether a row is unlike everything learned; None if the memory cannot say."""
@@ -47,7 +47,7 @@ def predict(args: Namespace) -> None:
     store.check_data(args)
     found = store.read_rows(args, (model, notes))
     with store.plain_errors():
-        answers = ask(model, found.inputs, args.task, args.unknown_rate)
+        answers = predict_rows(model, found.inputs, args.task, args.unknown_rate)
     n, names = len(found.X), found.files or range(len(found.X))
     best = np.argsort(-answers.p, axis=1, kind="stable")[:, : args.top]
     labels, p = model.classes_[best].tolist(), np.take_along_axis(answers.p, best, axis=1).tolist()
@@ -74,7 +74,9 @@ def predict(args: Namespace) -> None:
         show(f"dgdmn: {answers.why}", error=True)
 
 
-def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None) -> Answers:
+def predict_rows(
+    model: ContinualClassifier, X: Any, task: str | None, rate: float | None
+) -> Predictions:
     """What a model says about rows; `rate` is the share of false alarms among known rows, 0: no marks."""
     info, rows, n = model.info(), model.prepare(X), len(X)
     p = model.predict_proba(rows, task)
@@ -88,14 +90,14 @@ def ask(model: ContinualClassifier, X: Any, task: str | None, rate: float | None
         if rate:
             raise UsageError("--unknown-rate needs the mixture memory (preset best); leave it out")
         tasks = tasks if task else [one if one in info.awake else "" for one in memories]
-        return Answers(p, tasks, memories, unknown if rate is None else None, why)
+        return Predictions(p, tasks, memories, unknown if rate is None else None, why)
     tasks, unknown = tasks if task else model.answering_tasks(rows).tolist(), None
     try:
         rate = UNKNOWN_RATE if rate is None else rate
         unknown = model.unknown(rows, rate) if rate else None
     except UsageError as error:  # too few rows were tested to tell
         why = str(error)
-    return Answers(p, tasks, memories, unknown, why)
+    return Predictions(p, tasks, memories, unknown, why)
 
 
 def evaluate(args: Namespace) -> None:
@@ -108,7 +110,7 @@ def evaluate(args: Namespace) -> None:
             kinds = f"labels like {y[0]!r}, but {args.memory} like {ours!r}"
             raise UsageError(f"{args.data} has {kinds}; use one kind")
         with store.plain_errors():
-            answers = ask(model, found.inputs, None, args.unknown_rate)
+            answers = predict_rows(model, found.inputs, None, args.unknown_rate)
         entry = measure(args, model, answers, found)
         history = notes["evaluations"]
         last = next((one for one in reversed(history) if one["data"] == entry["data"]), None)
@@ -136,7 +138,7 @@ def evaluate(args: Namespace) -> None:
     for what, by in (("class", entry["by_class"]), ("task", entry["by_task"])):
         if len(by) > 1:
             show(f"by {what}, the worst first:")
-        for name, (hits, of) in worst_first(by)[:MAX_SHOWN]:
+        for name, (hits, of) in sort_by_accuracy(by)[:MAX_SHOWN]:
             show(f"{what} {name}: {format_ratio(hits / of)} ({hits:,} of {count_noun(of, 'row')})")
         if len(by) > MAX_SHOWN:
             show(f"These are the {MAX_SHOWN} worst of {len(by):,}; --json shows all.")
@@ -145,7 +147,7 @@ def evaluate(args: Namespace) -> None:
 
 
 def measure(
-    args: Namespace, model: ContinualClassifier, answers: Answers, rows: Arrays
+    args: Namespace, model: ContinualClassifier, answers: Predictions, rows: Arrays
 ) -> dict[str, Any]:
     """Accuracies, calibration and the share of unknown rows; a label that was never learned counts as wrong."""
     place = {label: index for index, label in enumerate(model.classes_.tolist())}

@@ -75,7 +75,9 @@ def _dispatch(words: list[str]) -> int:
         show(f"dgdmn {__version__}")
         return 0
     if name not in VERBS:
-        raise UsageError(f"no verb {name!r}{suggestion(name, VERBS)}; there are {', '.join(VERBS)}")
+        raise UsageError(
+            f"no command {name!r}{suggestion(name, VERBS)}; there are {', '.join(VERBS)}"
+        )
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)  # package.module:Class may be there
     args = parse(f"dgdmn {name}", VERBS[name], words[1:])

@@ -25,7 +25,7 @@ from dgdmn.report.table import COLUMNS, Group, group_methods, group_runs
 from dgdmn.runs.spec import RunSpec, find_run
 
 Comparison = Mapping[str, Sequence[Group]]
-"""The methods of each stream, in the order in which they were asked for."""
+"""The methods of each stream, in the order of the command line."""
 Cell = tuple[str, bool]  # a text, and whether it is the best of its column
 
 HEADINGS = ("stream", "method", *(column.heading for column in COLUMNS), "seeds")

@@ -47,13 +47,13 @@ def plan_next_tasks(memory: Memory, rows: int, tasks: int = 0) -> tuple[int, lis
     """The rows of a task, by default the mean so far, and the stages of that many tasks and a sleep."""
     model, notes = memory
     info = model.info()
-    times, seen = (sum(pair[n] for pair in notes["tasks"].values()) for n in (0, 1))
+    times, n_rows = (sum(pair[n] for pair in notes["tasks"].values()) for n in (0, 1))
     if not times:  # saved from Python
         times = sum(task.times for task in (*info.consolidated.values(), *info.awake.values()))
-        seen = info.age + sum(info.awake_rows.values())
+        n_rows = info.age + sum(info.awake_rows.values())
     if tasks > MAX_TASKS:
         raise UsageError(f"--tasks is {tasks:,}; at most {MAX_TASKS:,} can be planned")
-    rows = rows or (round(seen / times) if times else 0)
+    rows = rows or (round(n_rows / times) if times else 0)
     # by default as many tasks as the short-term memory can take
     free = max(1, info.config.n_stm - len(info.awake)) if info.short_term else 1
     return rows, plan_next(model, [rows] * (tasks or free)) if rows else []

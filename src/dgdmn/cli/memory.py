@@ -33,7 +33,7 @@ from dgdmn.streams.readers import Arrays, rows_by_value
 ARGUMENTS = ("value_range", "image_shape", "text")
 """Arguments of an estimator that are not hyperparameters."""
 UNUSED_ARGUMENT = {True: "value_range", False: "image_shape"}
-"""The argument that has no effect with, and without, the mixture memory."""
+"""{has_mixture: the argument without effect}."""
 
 
 def learn(args: Namespace) -> None:
@@ -44,13 +44,14 @@ def learn(args: Namespace) -> None:
     store.check_data(args)
     with store.hold_memory(args.memory) as states:
         memory = _load_or_create(args, name, preset)
+        model, notes = memory
         tasks = _split(args, found := store.read_rows(args, memory, args.task))
         with store.plain_errors():  # before the first of several tasks is learned
-            memory[0].check_rows(found.inputs, np.asarray(found.y))
-        memory[1]["label"] = found.label or memory[1]["label"]
-        memory[1]["task"] = found.task_column or memory[1]["task"]
-        ignored = (*memory[1]["ignore"], *args.ignore, *found.dates)  # dates are mentioned once
-        memory[1]["ignore"] = [*dict.fromkeys(ignored)]
+            model.check_rows(found.inputs, np.asarray(found.y))
+        notes["label"] = found.label or notes["label"]
+        notes["task"] = found.task_column or notes["task"]
+        ignored = (*notes["ignore"], *args.ignore, *found.dates)  # dates are mentioned once
+        notes["ignore"] = [*dict.fromkeys(ignored)]
         for n, (task, rows) in enumerate(tasks, start=1):
             line = _learn_task(args, memory, task, rows)
             states.append(f"has learned {n} of {len(tasks)} tasks")
@@ -61,12 +62,13 @@ def sleep(args: Namespace) -> None:
     """Consolidate the short-term memory, and save."""
     with store.hold_memory(args.memory):
         memory = store.load_memory(args)
-        info, began = store.generative_info(args.memory, memory[0]), time.monotonic()
+        model = memory[0]
+        info, began = store.generative_info(args.memory, model), time.monotonic()
         if not info.awake:
             show(f"{args.memory}: the short-term memory is empty; nothing to consolidate")
             return
         with store.save_change(args.memory, memory) as events:
-            memory[0].sleep()
+            model.sleep()
     replays = [event for event in events if isinstance(event, Replayed)]  # none of a mixture
     source = f" from {count_noun(sum(e.n_tasks for e in replays), 'dream')}" if replays else ""
     took = format_duration(time.monotonic() - began)
@@ -209,9 +211,9 @@ def _learn_task(args: Namespace, memory: store.Memory, task: str | None, rows: A
         unnamed = task is None or not model.info().by_task_name
         # Without a name, each row has joined a task of its class.
         if unnamed and (after := store.count_tasks(model)):
-            met = {name: counts.get(name, (0, 0)) for name in after}
-            met = {name: old for name, old in met.items() if after[name][0] > old[0]}
-            learned = {name: max(0, after[name][1] - old[1]) for name, old in met.items()}
+            earlier = {name: counts.get(name, (0, 0)) for name in after}
+            earlier = {name: old for name, old in earlier.items() if after[name][0] > old[0]}
+            learned = {name: max(0, after[name][1] - old[1]) for name, old in earlier.items()}
         for name, more in learned.items():
             times, before = tasks.pop(name, (0, 0))  # the latest task comes last
             tasks[name] = [times + 1, before + more]

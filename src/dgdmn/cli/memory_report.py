@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.cli.answers import ask, measure
+from dgdmn.cli.answers import measure, predict_rows
 from dgdmn.cli.dreams import image_shape_of, name_columns, to_gray
 from dgdmn.cli.facts import FEW_ROWS, format_value, gather_facts
 from dgdmn.cli.notes import Notes
@@ -86,20 +86,20 @@ def _dreams(model: ContinualClassifier, few: list[str]) -> dict[str, Any]:
     if waiting := [label for label in held if label not in few and label not in set(map(str, y))]:
         why.append(f"Not dreamed of before the next sleep: {join_names(waiting)}.")
     labels = [label for label in map(str, model.classes_.tolist()) if label not in few]
-    of = {label: x[np.asarray(y, dtype=str) == label] for label in labels}
-    of = {label: rows for label, rows in of.items() if len(rows)}
-    if not of:
-        return {"why": " ".join(why) or "It dreams of no class."}
+    dreams_by_label = {label: x[np.asarray(y, dtype=str) == label] for label in labels}
+    dreams_by_label = {label: rows for label, rows in dreams_by_label.items() if len(rows)}
+    if not dreams_by_label:
+        return {"why": " ".join(why) or "It generates no class."}
     shape = (inputs.image_shape if isinstance(inputs, FrontEnd) else None) or info.shape
     if len(shape) > 1:
         with suppress(UsageError):  # no images
             shape = image_shape_of(shape)
-            first = np.concatenate([rows[:SHOWN] for rows in of.values()])
+            first = np.concatenate([rows[:SHOWN] for rows in dreams_by_label.values()])
             gray = to_gray(model, first, tail=0.02)  # a few values are far out
-            ends = np.cumsum([len(rows[:SHOWN]) for rows in of.values()])[:-1]
+            ends = np.cumsum([len(rows[:SHOWN]) for rows in dreams_by_label.values()])[:-1]
             sheets = np.split(gray.reshape(-1, *shape), ends)
-            return {"why": " ".join(why), "images": dict(zip(of, sheets, strict=True))}
-    return {"why": " ".join(why), "typical": _typical(model, of)}
+            return {"why": " ".join(why), "images": dict(zip(dreams_by_label, sheets, strict=True))}
+    return {"why": " ".join(why), "typical": _typical(model, dreams_by_label)}
 
 
 def _typical(model: ContinualClassifier, of: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _test(args: Namespace, model: ContinualClassifier, notes: Notes) -> dict[str
     """Counts of right and wrong answers, calibration and unknown rows, on rows with labels."""
     found = read_labeled(args, (model, notes))
     with plain_errors():
-        answers = ask(model, found.inputs, None, None)
+        answers = predict_rows(model, found.inputs, None, None)
     entry = measure(args, model, answers, found)
     labels = [str(label) for label in model.classes_.tolist()]
     never_learned = sorted(entry["by_class"].keys() - set(labels))

@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from dgdmn.storage import State, typed, whole
+from dgdmn.storage import State, get_int, get_typed
 
 Notes = dict[str, Any]
 """`tasks` {name: [times learned, rows in all]}; `learned` {name: UTC time of the last time}; `slept`, a UTC time or
@@ -20,17 +20,19 @@ def read_notes(saved: Any) -> Notes:
     notes |= {"label": "label", "ignore": [], "task": "task"}
     wrong = (TypeError, KeyError, ValueError, AttributeError)
     with suppress(*wrong):
-        tasks = {t: [whole({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()}
+        tasks = {
+            t: [get_int({"n": n}, "n") for n in (a, b)] for t, (a, b) in saved["tasks"].items()
+        }
         notes |= {"tasks": tasks, "slept": saved["slept"] and str(saved["slept"])}
     with suppress(*wrong):
         notes["learned"] = {str(t): str(when) for t, when in saved["learned"].items()}
     with suppress(*wrong):
-        ignored = [str(one) for one in typed(saved, "ignore", list)]
-        notes |= {"label": typed(saved, "label", str), "ignore": ignored}
+        ignored = [str(one) for one in get_typed(saved, "ignore", list)]
+        notes |= {"label": get_typed(saved, "label", str), "ignore": ignored}
     with suppress(*wrong):
-        notes["task"] = typed(saved, "task", str)
+        notes["task"] = get_typed(saved, "task", str)
     with suppress(*wrong):
-        history = typed(saved, "evaluations", list)[-MAX_EVALUATIONS:]
+        history = get_typed(saved, "evaluations", list)[-MAX_EVALUATIONS:]
         notes["evaluations"] = [_check_evaluation(one) for one in history]
     return notes
 
@@ -51,18 +53,18 @@ def add_evaluation(notes: Notes, entry: dict[str, Any]) -> None:
 
 def _check_evaluation(saved: State) -> dict[str, Any]:
     return {
-        "time": typed(saved, "time", str),
-        "data": typed(saved, "data", str),
-        "rows": whole(saved, "rows", 1),
+        "time": get_typed(saved, "time", str),
+        "data": get_typed(saved, "data", str),
+        "rows": get_int(saved, "rows", 1),
         **{name: _share(saved, name) for name in ("accuracy", "macro")},
-        **{name: _counts(typed(saved, name, dict)) for name in ("by_class", "by_task")},
+        **{name: _counts(get_typed(saved, name, dict)) for name in ("by_class", "by_task")},
         "ece": _share(saved, "ece"),
         "unknown": None if saved["unknown"] is None else _share(saved, "unknown"),
     }
 
 
 def _share(saved: State, name: str) -> float:
-    if not 0 <= (value := typed(saved, name, float)) <= 1:
+    if not 0 <= (value := get_typed(saved, name, float)) <= 1:
         raise ValueError(f"{name} is {value}; it must be in [0, 1]")
     return value
 
@@ -70,6 +72,6 @@ def _share(saved: State, name: str) -> float:
 def _counts(saved: State) -> dict[str, list[int]]:
     found = {}
     for name, (right, rows) in saved.items():
-        rows = whole({"rows": rows}, "rows", 1)
-        found[name] = [whole({"right": right}, "right", 0, rows), rows]
+        rows = get_int({"rows": rows}, "rows", 1)
+        found[name] = [get_int({"right": right}, "right", 0, rows), rows]
     return found

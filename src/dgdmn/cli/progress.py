@@ -164,7 +164,7 @@ def make_table(
     return table
 
 
-def fetch_with_bars(name: str) -> list[fetch.Copy]:
+def fetch_with_bars(name: str) -> list[fetch.LocalFile]:
     """Fetch a dataset and show a progress bar for each file that is downloaded."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:

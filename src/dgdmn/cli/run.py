@@ -113,7 +113,7 @@ def _is_stream(word: str) -> bool:
 
 
 def make_specs(args: Namespace, data: Mapping[str, DataFile] | None = None) -> list[RunSpec]:
-    """The runs that `dgdmn run` asks for, each once."""
+    """The runs of a `dgdmn run` command, without duplicates."""
     entries = [parse_entry(word, args.preset) for word in args.algorithm]
     protocol = {"revise": tuple(args.revise), "together": args.together}
     return specs_of(args, args.stream, entries, args.seed, data, **protocol)
@@ -155,7 +155,7 @@ def stream_with_data(stream: str, fallback: str = "none") -> str:
     except DataError as error:
         if fallback == "none":
             raise
-        reason, more = str(error).split(";")[0], f"`dgdmn data fetch {stream}` says more"
+        reason, more = str(error).split(";")[0], f"details: `dgdmn data fetch {stream}`"
         title = stream_info(fallback).title
         show(f"{reason}: running on {title} instead ({more})", error=True)
         return fallback

@@ -112,9 +112,9 @@ def read_rows(args: Namespace, memory: Memory, task: str | None = None) -> Array
     shape = model.fitted_.shape if model.__sklearn_is_fitted__() else ()
     text = columns.text if columns else model.text or ()
     remembered = (notes["label"], notes["ignore"], (task or "", notes["task"]))
-    asked = {"label": args.label, "ignore": args.ignore, "text": text}
+    columns_given = {"label": args.label, "ignore": args.ignore, "text": text}
     with plain_errors():
-        return read_arrays(args.data, **asked, shape=shape, remembered=remembered)
+        return read_arrays(args.data, **columns_given, shape=shape, remembered=remembered)
 
 
 def known_tasks(memory: Memory) -> list[str]:
@@ -157,7 +157,7 @@ def components_of(model: ContinualClassifier) -> list[Component]:
 
 
 def count_tasks(model: ContinualClassifier) -> dict[str, tuple[int, int]]:
-    """How often each task of a mixture memory was met, and its rows; empty for other memories."""
+    """How often each task of a mixture memory was learned, and its rows; empty for other memories."""
     times: Counter[str] = Counter()
     rows: dict[str, float] = {}
     for memory in mixtures_of(model):

@@ -34,7 +34,7 @@ class Config:
     kappa_per: Literal["replay", "task"] = "replay"
     """κ is a floor for one `replay` (Algorithm 1, line 6) or for each new `task` in it (appendix B)."""
     age: Literal["seen", "n_total"] = "seen"
-    """What line 21 adds to `age`: new samples `seen` (section 3.1), or `n_total`, as line 21 is written."""
+    """What `age` counts: new samples (`seen`, section 3.1) or N_total (`n_total`, line 21)."""
     reconstruct_inputs: Literal["new", "all", "none"] = "new"
     """Which samples the learner sees as reconstructions: `new` ones (lines 23-24), `all` or `none`."""
     gamma: float = option(1.55, symbol="γ")
@@ -78,7 +78,7 @@ class Config:
     min_steps: int = option(0, high=100_000_000)
     """Minimum optimizer steps per training; small data gets more epochs (not in the paper)."""
     sttm_min_steps: int = option(0, high=100_000_000)
-    """Minimum optimizer steps of a task memory's generator; later memories learn its blur (ours)."""
+    """Minimum optimizer steps of a task memory's generator; its blur is passed on to the long-term memory (ours)."""
     batch_size: int = option(128, low=1, high=10_000_000)
     """Samples in a mini-batch (appendix B)."""
     learning_rate: float = option(0.001, low=1e-12)
@@ -99,8 +99,8 @@ class Config:
     lr_schedule: Literal["constant", "one_cycle"] = "constant"
     """Step size: `constant` (appendix B), or one rise and fall per training, `one_cycle` (ours)."""
     beta: float = option(1.0, symbol="β")
-    """β: weight of the KL term in the generator's loss; 1 is the VAE of appendix B. Use a smaller β with
-    a latent prior only."""
+    """β: weight of the KL term in the generator's loss; 1 is the VAE of appendix B. Use β below 1
+    only together with a latent prior."""
 
     code_buffer: bool = False
     """Keep the latent codes of a task's samples until the next sleep and decode them there (ours)."""
@@ -139,18 +139,18 @@ class Config:
     code_dim: int = option(0, high=100_000)
     """Mixture: numbers in the code of a component's own covariance; 0: all up to 256 features, else 192 (ours)."""
     own_covariance: float = option(-1.0, low=-1, high=1, symbol="g")
-    """Mixture: g, weight of a component's own covariance; -1: by the number of rows, unless held-out rows prefer
-    another (ours)."""
-    priors: Literal["uniform", "met"] = "uniform"
-    """Mixture: class priors, `uniform` or `met`: proportional to the rows of a class (ours)."""
+    """Mixture: g, weight of a component's own covariance; -1: chosen by the number of rows, unless held-out
+    rows prefer another value (ours)."""
+    priors: Literal["uniform", "empirical"] = "uniform"
+    """Mixture: class priors, `uniform`, or `empirical`: proportional to the rows of a class (ours)."""
     features: Literal["auto", "gabor", "relu", "none"] = "auto"
     """Front end of the mixture and of closed-form methods: `auto` has filters for images, random units for tables
     (ours)."""
     code_seed: int = option(0, high=2**32 - 1)
     """Seed of filters, random units and codes; never random_state, so that memories can be merged (ours)."""
     shrinkage: float = option(0.0, high=1, symbol="λ")
-    """Mixture, SLDA, Ridge: λ, weight of the covariance's diagonal, or the penalty; 0: chosen by held-out rows,
-    in the mixture by the number of rows unless they prefer another (ours)."""
+    """Mixture, SLDA, Ridge: λ, shrinkage toward the diagonal, or the ridge penalty; 0: chosen by held-out rows, in
+    the mixture by the number of rows unless held-out rows prefer another value (ours)."""
     ridge_units: int = option(2_000, low=1, high=100_000)
     """Ridge: random ReLU units, 10,000 in the publication (ours)."""
 

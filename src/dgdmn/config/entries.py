@@ -1,4 +1,4 @@
-"""A method in words: ALGORITHM[:PRESET][+OPTION=VALUE…]. Classes are imported only to look at their options."""
+"""Parse a method, written ALGORITHM[:PRESET][+OPTION=VALUE…]. A class is imported only if options are given."""
 
 import inspect
 import math
@@ -31,7 +31,7 @@ def flag(field: str) -> str:
 
 
 def split_algorithm(word: str | None, preset: str | None) -> tuple[str, str]:
-    """An algorithm and its preset: the one after a colon, the given one, or the default.
+    """Split ALGORITHM[:PRESET]. Without a colon the preset is `preset`, else the default.
 
     >>> split_algorithm("nn:paper", "deep"), split_algorithm(None, None)
     (('nn', 'paper'), ('dgdmn', 'best'))
@@ -98,14 +98,14 @@ def parse_entry(word: str, preset: str | None) -> Entry:
             raise UsageError(f"{key} has no effect on {name}; leave it out")
         else:
             hint = suggestion(key, [*arguments, *applicable_fields(name)])
-            own = f"its own are {join_names(arguments)}" if arguments else "it has none of its own"
+            own = f"it has {join_names(arguments)}" if arguments else "it has no options of its own"
             shared = "`dgdmn run --help-all` lists those that algorithms share"
             raise UsageError(f"no option {key!r} of {name}{hint}; {own}, {shared}")
     return entry
 
 
 def _class_arguments(name: str) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """The default and the plain types of each argument that only an algorithm's class has."""
+    """{argument: (default, plain types)} of constructor arguments that are not fields of Config."""
     kind = load_target(algorithm_info(name).target)
     hints: dict[str, Any] = {}
     for place in (kind.__init__, *reversed(kind.__mro__)):  # a dataclass annotates its fields

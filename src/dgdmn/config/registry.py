@@ -19,7 +19,7 @@ from dgdmn.core.errors import UsageError, suggestion
 CLOSED_FORM_OPTIONS = ("features", "code_seed", "shrinkage", "ridge_units")
 """Options of closed-form methods."""
 MIXTURE_OPTIONS = ("generator", "memory_budget", "code_dim", "own_covariance", "priors")
-"""Options that choose the mixture memory, and its own."""
+"""Options that select the mixture memory, and options of that memory."""
 USED_BY_MIXTURE = ("n_stm", "kappa", "n_classes", "features", "code_seed", "shrinkage")
 """Other options that the mixture memory uses."""
 STREAM_OPTIONS = ("tdigits_classes", "samples_per_task")
@@ -28,7 +28,7 @@ STREAM_OPTIONS = ("tdigits_classes", "samples_per_task")
 
 @dataclass(frozen=True)
 class AlgorithmInfo:
-    """One algorithm: where its class is, and what people ask about it."""
+    """Registry entry of an algorithm: import path, description and traits."""
 
     name: str
     """On the command line and in run directories."""
@@ -55,12 +55,12 @@ class AlgorithmInfo:
     saved: bool = True
     """Can be saved and resumed. References cannot."""
     together: bool = False
-    """Learns all tasks at once; `dgdmn run` does that without being asked."""
+    """Learns all tasks at once, also without `dgdmn run --together`."""
     not_applicable: tuple[str, ...] = ()
     """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
 
     def has_networks(self, generator: str) -> bool:
-        """Whether it trains networks, given the option `generator`; another package's algorithm may."""
+        """Whether it trains networks with this `generator`; assumed true for algorithms of other packages."""
         return not self.closed_form and not (self.generative and generator == "mixture")
 
     def unused(self, option: str, options: Mapping[str, Any] | None = None) -> bool:
@@ -158,7 +158,7 @@ def load_target(target: str) -> Any:
 
 
 def _custom(name: str, target: str) -> AlgorithmInfo:
-    """An algorithm of another package. Its class says what it can do when it is imported."""
+    """Entry for an algorithm of another package; its traits are unknown."""
     title = target.rpartition(":")[2]
     return AlgorithmInfo(name, title, target, "custom", "not stated", target.partition(":")[0])
 

@@ -1,4 +1,4 @@
-"""A preset by its name: resolved for a stream, overridden, as JSON, and explained field by field."""
+"""Resolve a preset for a stream, override fields, convert to JSON, describe fields."""
 
 import ast
 import hashlib

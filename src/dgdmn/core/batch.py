@@ -1,4 +1,4 @@
-"""Batch: inputs and labels, the one value that flows through a memory. Works for numpy and torch alike."""
+"""Batch: inputs and labels. Memories take and return batches of numpy arrays or tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Batch:
     raw: Any = None
     """The flat inputs behind features `x`, for memories that decode features; numpy or None."""
     weight: Any = None
-    """How often each row counts, above 0, shape (n,); None: once. Only sums use it."""
+    """Weight of each row, above 0, shape (n,); None means 1. Only memories of sums use it."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):

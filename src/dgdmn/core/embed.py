@@ -1,6 +1,6 @@
 """Sentences as numbers: mean vectors of their tokens, with the weights that the package wordllama ships.
 
-Only its two files are read: the package itself would download what it does not find.
+Only the two files are read. Importing wordllama could download missing files.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from dgdmn.core.errors import UsageError
 
 TEXT_COLUMNS = 256
-"""Numbers of a sentence."""
+"""Length of a sentence vector."""
 MAX_CHARACTERS = 100_000
-"""What follows in a longer text is not read."""
+"""Longer texts are cut to this length."""
 BATCH = 256
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 WEIGHTS = "weights/l2_supercat_256.safetensors"
@@ -26,7 +26,7 @@ FILES = {
     TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
     WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
 }
-"""Files of wordllama 0.4.0 and their SHA-256: other weights would give a saved memory other numbers."""
+"""Files of wordllama 0.4.0 and their SHA-256: with other weights a saved memory would see different features."""
 
 
 def embed_texts(texts: Sequence[str]) -> NDArray[np.float64]:

@@ -68,7 +68,7 @@ def ignore(event: Event) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """What a call that learns gets from outside: random numbers and a place to report to. Never stored."""
+    """Random numbers and callback of one learning call. Never stored."""
 
     rng: SeedStream
     callback: Callback = ignore

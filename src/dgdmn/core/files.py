@@ -1,4 +1,4 @@
-"""Files: atomic writes, JSON, directory locks, and one-line errors for what the system refuses."""
+"""Files: atomic writes, JSON, directory locks, and one-line messages for operating-system errors."""
 
 import dataclasses
 import errno

@@ -1,7 +1,7 @@
-"""Table: columns of numbers and text by name. Columns: which they are, and their values as numbers.
+"""`Table`: named columns of numbers and text. `Columns`: the names and kinds a memory knows, and their encoding.
 
 Nothing here depends on the rows of a table except the kind of each column. A category becomes a hash of its
-text, so one that is first seen later changes no size.
+text, so a category that comes later changes no size.
 """
 
 import datetime
@@ -22,12 +22,12 @@ from dgdmn.core.text import join_names, shorten
 Kind = Literal["number", "category", "text"]
 Doubles = NDArray[np.float64]
 CATEGORY_COLUMNS = 12
-"""Columns of ±1 for a category. Among 20 categories, two get the same ones with probability .05."""
+"""Number of ±1 columns per category. Among 20 categories, some two share a code with probability .05."""
 WIDTH = {"number": 1, "category": CATEGORY_COLUMNS, "text": TEXT_COLUMNS}
 MANY_CELLS = 50
-"""Fewer categories may all be different without a warning."""
+"""A column with fewer cells is never warned about, even if all its texts differ."""
 MISSING_NUMBER = 1 << CATEGORY_COLUMNS
-"""Stands for a missing category among the numbers of categories learned."""
+"""Code of a missing category in `Columns.learned`."""
 MAX_COLUMNS = 100_000
 """Most columns of a table."""
 
@@ -158,7 +158,7 @@ class Columns:
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
     learned: Mapping[str, frozenset[int]] = field(default_factory=dict, compare=False)
-    """Numbers of the categories learned so far, by column: the others say nothing, so they count as missing."""
+    """Codes of the categories learned so far, by column. Others carry no information, so they count as missing."""
 
     @classmethod
     def fit(cls, table: Table, text: Iterable[str] = ()) -> Self:
@@ -176,13 +176,13 @@ class Columns:
         return cls(table.names, tuple(kinds))
 
     @classmethod
-    def of_numbers(cls, names: Sequence[str]) -> Self:
-        """Columns that are all numbers."""
+    def all_numeric(cls, names: Sequence[str]) -> Self:
+        """Return columns that are all numbers."""
         return cls(tuple(names), tuple[Kind, ...](["number"] * len(names)))
 
     @property
     def width(self) -> int:
-        """Columns of numbers that it makes."""
+        """Number of encoded columns."""
         return sum(WIDTH[kind] for kind in self.kinds)
 
     @property
@@ -218,7 +218,9 @@ class Columns:
         for name, kind in zip(self.names, self.kinds, strict=True):
             if kind == "category":
                 column = table.column(name)  # of numbers, if all cells are missing
-                found = _number(name, {*column.tolist()} if column.dtype == object else {None})
+                found = _category_codes(
+                    name, {*column.tolist()} if column.dtype == object else {None}
+                )
                 learned[name] = learned.get(name, frozenset()) | {*found.values()}
         return replace(self, learned=learned)
 
@@ -252,7 +254,9 @@ class Columns:
             if kind == "category" and unlearned is not None:
                 known = self.learned.get(name, frozenset())
                 new = [
-                    cell for cell, number in _number(name, levels).items() if number not in known
+                    cell
+                    for cell, number in _category_codes(name, levels).items()
+                    if number not in known
                 ]
                 codes[[levels[cell] for cell in new]] = unlearned
                 _warn_unlearned(table, name, [cell for cell in new if cell is not None])
@@ -269,7 +273,7 @@ class Columns:
 
     @classmethod
     def restore(cls, state: Any, learned: Any, width: int) -> Self:
-        """The columns that both states described; they must make this many columns of numbers."""
+        """Restore columns from `state()` and `learned_state()`; they must encode to `width` columns."""
         if not isinstance(state, dict) or not 1 <= len(state) <= MAX_COLUMNS:
             raise ValueError("columns must map names to kinds")
         for name, kind in state.items():
@@ -290,7 +294,7 @@ class Columns:
 
 
 def warn_about_names(table: Table, columns: Columns) -> None:
-    """Warn about categories that are different in almost every row: they are names or sentences."""
+    """Warn about a category column in which almost every cell is different: it holds names or sentences."""
     for name, kind in columns.state().items():
         cells = [cell for cell in table.column(name).tolist() if kind == "category" and cell]
         if len(cells) >= MANY_CELLS and len(set(cells)) > 0.9 * len(cells):
@@ -326,8 +330,8 @@ def _warn_unlearned(table: Table, name: str, cells: Sequence[str]) -> None:
         warnings.warn(f"{what} (first: {first}); they count as missing", stacklevel=7)
 
 
-def _number(name: str, cells: Iterable[str | None]) -> dict[str | None, int]:
-    """The signs of each category as one number; MISSING_NUMBER for a missing one."""
+def _category_codes(name: str, cells: Iterable[str | None]) -> dict[str | None, int]:
+    """The integer code of each category; MISSING_NUMBER for a missing value."""
     given = [cell for cell in cells if cell is not None]
     signs = _hash_signs(name, given)
     numbers = ((signs > 0) @ (1 << np.arange(CATEGORY_COLUMNS))).tolist()
@@ -336,7 +340,7 @@ def _number(name: str, cells: Iterable[str | None]) -> dict[str | None, int]:
 
 
 def _hash_signs(name: str, categories: Sequence[str]) -> Doubles:
-    """Signs of each category, shape (n, CATEGORY_COLUMNS): bits of a hash of the column's name and its text."""
+    """The ±1 code of each category, shape (n, CATEGORY_COLUMNS): bits of a hash of the column's name and its text."""
     size = CATEGORY_COLUMNS // 8 + 1
     person = hashlib.blake2b(name.encode(errors="replace"), digest_size=16).digest()
     digests = [

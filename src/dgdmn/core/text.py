@@ -25,10 +25,10 @@ def join_names(things: Iterable[object], limit: int = 12) -> str:
     return ", ".join(words[:limit]) + (f", … ({len(words)} in all)" if len(words) > limit else "")
 
 
-def worst_first(by: Mapping[str, Sequence[int]]) -> list[tuple[str, Sequence[int]]]:
-    """Names with their right answers and rows, the least accurate first; among equals 2 comes before 10.
+def sort_by_accuracy(by: Mapping[str, Sequence[int]]) -> list[tuple[str, Sequence[int]]]:
+    """Sort {name: (correct, rows)} by accuracy, lowest first; ties in natural order (2 before 10).
 
-    >>> [name for name, _ in worst_first({"c10": [3, 3], "c2": [3, 3], "c0": [3, 3], "a": [1, 3]})]
+    >>> [name for name, _ in sort_by_accuracy({"c10": [3, 3], "c2": [3, 3], "c0": [3, 3], "a": [1, 3]})]
     ['a', 'c0', 'c2', 'c10']
     """
 

@@ -25,7 +25,7 @@ from dgdmn.features.tables import BEND, MAX_COLUMNS, PlainFeatures, TableFeature
 from dgdmn.memory.generative import DeepGenerativeMemory, combine_with_prior
 from dgdmn.memory.latent_prior import LatentPrior
 from dgdmn.memory.mixture import MixtureMemory
-from dgdmn.memory.scores import Level, answering_levels, own_factor
+from dgdmn.memory.scores import ComponentSet, component_sets, own_factor
 from dgdmn.networks.classifier import Classifier
 from dgdmn.networks.vae import VAE
 
@@ -125,9 +125,9 @@ class _MixturePredictor(nn.Module):
         assert isinstance(fitted.inputs, FrontEnd)
         self.front_end = _front_end(fitted.inputs)
         self.units = torch.tensor(fitted.sorted_labels()[1])
-        level, spec = memory.level(), memory.spec
+        level, spec = memory.component_set(), memory.spec
         self.levels = nn.ModuleList(
-            _ClassScores(one, spec.code, memory.n_classes) for one in answering_levels(level, spec)
+            _ClassScores(one, spec.code, memory.n_classes) for one in component_sets(level, spec)
         )
         self.log_priors = torch.tensor(memory.log_priors(level))
         self.temperature = level.frozen.temperature
@@ -140,9 +140,9 @@ class _MixturePredictor(nn.Module):
 
 
 class _ClassScores(nn.Module):
-    """`class_scores` of the components of one level."""
+    """`class_scores` of the components of one set."""
 
-    def __init__(self, level: Level, code: np.ndarray, n_classes: int) -> None:
+    def __init__(self, level: ComponentSet, code: np.ndarray, n_classes: int) -> None:
         super().__init__()
         components, frozen = level.components, level.frozen
         weights, bias = level.pool.weights(components, frozen.setting[0])

@@ -12,11 +12,11 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.text import join_names
 from dgdmn.features.images import MIN_SIDE, ImageFeatures
 from dgdmn.features.tables import RELU_FEATURES, PlainFeatures, Scale, TableFeatures
-from dgdmn.storage import State, to_numpy, typed, whole
+from dgdmn.storage import State, get_int, get_typed, to_numpy
 
 Kind = Literal["auto", "gabor", "relu", "none"]
 """The built-in front ends; `auto` chooses by the shape of an input."""
-Own = Callable[[NDArray[Any]], Any]
+FeatureFunction = Callable[[NDArray[Any]], Any]
 """A user's front end: inputs in the user's shape to an array (n, d)."""
 RELU_COLUMNS = 64
 """Tables with fewer columns get ReLU units. Wider ones do not: exact forgetting needs a full code (docs/LOG.md)."""
@@ -38,7 +38,7 @@ class FrontEnd:
     """Turns inputs of one shape into features. Make it with `fit`."""
 
     given = False
-    """Whether the user gave a range of values: a front end has none."""
+    """A front end has no value range (see `Inputs.given`)."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class FrontEnd:
     def fit(
         cls,
         X: NDArray[Any],
-        features: str | Own,
+        features: str | FeatureFunction,
         *,
         seed: int,
         image_shape: tuple[int, ...] | None = None,
@@ -70,7 +70,7 @@ class FrontEnd:
             raise UsageError(f"scale is for features='relu', but these are {kind!r}; leave it out")
         if not isinstance(features, str):
             first = _to_values(X[:1].reshape(-1, *view_shape))
-            return cls(kind, shape, view_shape, seed, OwnFeatures.fit(features, first))
+            return cls(kind, shape, view_shape, seed, UserFeatures.fit(features, first))
         column_scale = None
         if kind == "relu":
             values = _to_values(X.reshape(len(X), *view_shape))  # as `apply` sees them
@@ -150,15 +150,15 @@ class FrontEnd:
         return {"features": state}
 
     @classmethod
-    def restore(cls, state: State, shape: tuple[int, ...], own: Own | None) -> Self:
+    def restore(cls, state: State, shape: tuple[int, ...], own: FeatureFunction | None) -> Self:
         """Load what `state` returned; raises an error if the features are different now."""
-        kind, seed = typed(state, "kind", str), whole(state, "seed", 0, MAX_SEED)
-        sides = typed(state, "image_shape", list)
+        kind, seed = get_typed(state, "kind", str), get_int(state, "seed", 0, MAX_SEED)
+        sides = get_typed(state, "image_shape", list)
         view_shape = check_image_shape(tuple(sides), shape)
         if kind == "own":
             if own is None:
                 raise UsageError("its features are your own; use load(path, features=…)")
-            features: _Features = OwnFeatures(own, whole(state, "n_features", 1, MAX_FEATURES))
+            features: _Features = UserFeatures(own, get_int(state, "n_features", 1, MAX_FEATURES))
         else:
             choose(kind, view_shape)
             scale = Scale.restore(state, math.prod(view_shape)) if kind == "relu" else None
@@ -174,14 +174,14 @@ class FrontEnd:
         return copy.copy(self)  # nothing in it ever changes
 
 
-class OwnFeatures:
+class UserFeatures:
     """A user's callable, checked at each call."""
 
-    def __init__(self, function: Own, n_features: int) -> None:
+    def __init__(self, function: FeatureFunction, n_features: int) -> None:
         self.function, self.n_features = function, n_features
 
     @classmethod
-    def fit(cls, function: Own, X: NDArray[Any]) -> Self:
+    def fit(cls, function: FeatureFunction, X: NDArray[Any]) -> Self:
         if not callable(function):
             allowed = join_names(get_args(Kind))
             raise UsageError(f"features is {function!r}; it must be {allowed} or a function")
@@ -254,7 +254,7 @@ def _to_values(X: NDArray[Any]) -> NDArray[Any]:
     return X / 255 if X.ndim > 2 and X.dtype == np.uint8 else X
 
 
-def _call(function: Own, X: NDArray[Any]) -> NDArray[Any]:
+def _call(function: FeatureFunction, X: NDArray[Any]) -> NDArray[Any]:
     try:
         features = np.asarray(function(np.array(X)))  # a copy: it may write into its input
     except Exception as error:  # it is the user's code

@@ -31,9 +31,9 @@ _SCALE_KEYS = ("center", "spread")
 QUANTILES = (0.16, 0.5, 0.84)
 """The median, and one deviation below and above it if a column is normal."""
 FEW_ROWS = 50
-"""Rows that mean and deviation count as, beside the quantiles (docs/LOG.md)."""
+"""Weight of mean and deviation relative to the quantiles, in rows (docs/LOG.md)."""
 MIN_SIDE_SHARE = 0.05
-"""A side of a column that reaches less far than this share of the mean reach gets the mean reach."""
+"""If one side's spread is below this share of the mean spread, the mean spread is used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Scale:
 
     @classmethod
     def fit(cls, X: Doubles, seed: int, weight: Doubles | None = None) -> Self:
-        """Means and deviations of the first rows; raises an error for one row or equal rows, which have none."""
+        """Mean and deviation of the first rows. One row, or equal rows, have no spread and raise an error."""
         mean, deviation = _moments(X, weight)
         return cls(mean + _offset(seed, deviation), deviation)
 

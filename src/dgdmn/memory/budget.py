@@ -21,7 +21,7 @@ def shrink_scatters(
 ) -> list[Component]:
     """The components with scatters of at most `budget` bytes: `share` of it for new ones, the rest for the past.
 
-    Both parts are split by how often a task was met. Means and scatters become float32.
+    Both shares are divided in proportion to how often each task was learned. Means and scatters become float32.
     """
     weights = np.array(times, dtype=np.float64)
     for part, amount in ((new, share), (~new, 1 - share)):
@@ -52,7 +52,7 @@ def merge_means(
         later[component.label].popleft()
         if later[component.label]:
             old, into = kept.pop(place), later[component.label][0]
-            between.append(old.between(kept[into]))
+            between.append(old.between_vector(kept[into]))
             kept[into] = kept[into].merge(old, code)
     return tuple(kept.values()), between
 

@@ -19,7 +19,7 @@ OWN_WEIGHTS = (0.0, 0.35, 0.5, 1.0)
 """Candidates for g, the weight of a component's own covariance."""
 SETTINGS = tuple((shrinkage, weight) for shrinkage in SHRINKAGES for weight in OWN_WEIGHTS)
 REFERENCE = (0.001, 0.5)
-"""Tests compare every setting with this one, and relative scores use it, so counts of different times add up."""
+"""Every other setting is compared with this one. Relative scores always use it, so their counts can be added."""
 MAX_FULL_CODE, CODE_DIM = 256, 192
 """Up to MAX_FULL_CODE features the code is the features in another order; with more it has CODE_DIM numbers."""
 TEMPERATURES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(13))
@@ -30,7 +30,7 @@ DECODER_DIM = 64
 
 @dataclass(frozen=True)
 class MixtureSpec:
-    """What mixture memories are made from: the number of features, and options."""
+    """Sizes and options that all mixture memories of a model share."""
 
     config: Config
     d: int

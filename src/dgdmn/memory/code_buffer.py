@@ -10,7 +10,7 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.rng import SeedStream
 from dgdmn.memory.latent_prior import check_arrays
 from dgdmn.networks.protocols import LatentGenerator
-from dgdmn.storage import State, class_indices
+from dgdmn.storage import State, check_class_indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class CodeBuffer:
         return {"codes": codes, "labels": self.labels}
 
     def with_state(self, state: State, n_classes: int) -> Self:
-        n = len(class_indices(state["labels"], n_classes))
+        n = len(check_class_indices(state["labels"], n_classes))
         if n > self.capacity:
             raise ValueError(f"{n} codes; at most {self.capacity} are kept")
         shapes = {"codes": (n, self.latent_dim), "labels": (n,)}

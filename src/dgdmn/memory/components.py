@@ -15,7 +15,7 @@ from scipy.linalg import lapack
 from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, triangle_bytes
 from dgdmn.memory.gaussian import Doubles, as_count, center_rows, gram, pack, shrink, unpack
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, empty_sketch
-from dgdmn.storage import State, to_numpy, typed, whole
+from dgdmn.storage import State, get_int, get_typed, to_numpy
 from dgdmn.storage.checks import MAX_COUNT, row_count
 
 MAX_FEATURE = 1e15
@@ -32,7 +32,7 @@ class Component:
     n: float
     """Rows, or the sum of their weights."""
     mean: NDArray[Any]
-    """Mean of the features, shape (d,); float32 once the budget has bound."""
+    """Mean of the features, shape (d,); float32 after the budget was exceeded."""
     scatter: NDArray[Any]
     """Scatter of the leading code about the mean, shape (q', q')."""
     sketch: Counts = field(default_factory=empty_sketch)
@@ -52,11 +52,11 @@ class Component:
             sketch=self.sketch + other.sketch,
         )
 
-    def without(self, part: "Component", code: Doubles) -> Self:
-        """The component without some of its rows, but not all."""
+    def remove_rows(self, part: "Component", code: Doubles) -> Self:
+        """Return the component without some of its rows, but not all."""
         return self.merge(replace(part, n=-part.n, scatter=-part.scatter), code)
 
-    def between(self, other: "Component") -> Doubles:
+    def between_vector(self, other: "Component") -> Doubles:
         """The vector whose outer product a merge of both adds to the pooled scatter."""
         difference = other.mean.astype(np.float64) - self.mean
         vector: Doubles = math.sqrt(self.n * other.n / (self.n + other.n)) * difference
@@ -74,7 +74,7 @@ class Component:
     def load(cls, state: State, spec: MixtureSpec, n_classes: int) -> Self:
         """Load what `state` returned; every value is checked."""
         floats = (np.float64, np.float32)
-        label = whole(state, "label", 0, n_classes - 1)
+        label = get_int(state, "label", 0, n_classes - 1)
         packed = np.array(to_numpy(state["scatter"]))
         q = int((math.sqrt(1 + 8 * packed.size) - 1) / 2)
         if packed.ndim != 1 or q * (q + 1) // 2 != packed.size or q > spec.q:
@@ -89,7 +89,7 @@ class Component:
         if np.abs(mean).max() > MAX_FEATURE * 1.001:
             raise ValueError("a mean is too large")
         return cls(
-            typed(state, "task", str),
+            get_typed(state, "task", str),
             label,
             row_count(state, "n", 1),
             mean,

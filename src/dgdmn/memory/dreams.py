@@ -11,7 +11,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.memory.code import DECODER_DIM, MixtureSpec, code_covariance, encode
 from dgdmn.memory.components import Component, stack_means
 from dgdmn.memory.gaussian import Doubles, gram
-from dgdmn.memory.pool import Frozen, Pool
+from dgdmn.memory.pool import FrozenSettings, Pool
 from dgdmn.memory.scores import own_factor
 
 DREAM_DEVIATION = 0.7
@@ -24,7 +24,7 @@ def draw_features(
     chosen: NDArray[np.int64],
     noise: Doubles,
     pool: Pool,
-    frozen: Frozen,
+    frozen: FrozenSettings,
     spec: MixtureSpec,
 ) -> Doubles:
     """Features of the chosen components: their own covariance in the code, the pooled one outside of it."""

@@ -20,7 +20,7 @@ from dgdmn.memory.recognition import (
 )
 from dgdmn.memory.short_term import ShortTermMemory, TaskMemory
 from dgdmn.memory.task_log import TaskInfo, new_task_name
-from dgdmn.storage import State, typed, whole
+from dgdmn.storage import State, get_int, get_typed
 
 
 class DualMemory:
@@ -103,7 +103,7 @@ class DualMemory:
             else:
                 self.stm.store(name, memory)
             fits = self._share_pool(memory.pool)
-        if len(self.stm.awake) >= self.config.n_stm or not fits:  # asleep, means of a class merge
+        if len(self.stm.awake) >= self.config.n_stm or not fits:  # a sleep merges means, too
             self.sleep(ctx)
 
     def _split_by_newest_task(self, new: Batch) -> list[tuple[str, Batch]]:
@@ -130,9 +130,9 @@ class DualMemory:
         ctx.callback(SleepEnded(tasks))
 
     def predict_proba(self, x: Array, task: str | None) -> Array:
-        """Ask the task memory that holds the task, else the long-term memory.
+        """Predict with the task memory that holds the task, else with the long-term memory.
 
-        Without a task, mixtures answer together; else recognition chooses a memory if there are several.
+        Without a task name, mixture memories predict jointly; other memories are chosen by recognition.
         """
         if task is not None:
             return (self.stm.find(task) or self.ltm).predict_proba(x)
@@ -213,12 +213,12 @@ class DualMemory:
         self.ltm.load_state(state["ltm"])
         if self.long_term_only:
             return
-        if len(typed(state, "stm", list)) > self.config.n_stm:
+        if len(get_typed(state, "stm", list)) > self.config.n_stm:
             raise ValueError(f"{len(state['stm'])} task memories; n_stm is {self.config.n_stm}")
         self.stm.load_state(state["stm"], self.n_classes)
         if isinstance(self.ltm, JointlyScored):
             _set_pool(self.stm.memories(), self.ltm.pool)
-        self.stm.largest_buffer = whole({"largest_buffer": 0, **state}, "largest_buffer")
+        self.stm.largest_buffer = get_int({"largest_buffer": 0, **state}, "largest_buffer")
 
 
 def _set_pool(memories: Iterable[GenerativeMemory], pool: Any) -> None:

@@ -23,7 +23,7 @@ from dgdmn.networks.factory import NetworkFactory
 from dgdmn.networks.protocols import CustomizableLearner, LatentGenerator, Reconstructs, Role
 from dgdmn.networks.runtime import as_tensor, as_tensors, copy_tensor
 from dgdmn.networks.train import map_batches
-from dgdmn.storage import State, bytes_in, map_arrays, to_numpy, whole
+from dgdmn.storage import State, bytes_in, get_int, map_arrays, to_numpy
 from dgdmn.storage.checks import MAX_COUNT
 
 COUNTS = ("age", "n_seen", "n_classes", "outputs")  # attributes saved as numbers
@@ -255,9 +255,9 @@ class DeepGenerativeMemory:
 
     def load_state(self, state: State) -> None:
         state = map_arrays(state, lambda array: copy_tensor(array, self.factory.device))
-        n_classes = whole(state, "n_classes", self.n_classes, self.n_classes)
-        outputs, age = whole(state, "outputs", 1, n_classes), whole(state, "age")
-        n_seen = whole(state, "n_seen", 0, age if self.config.age == "seen" else MAX_COUNT)
+        n_classes = get_int(state, "n_classes", self.n_classes, self.n_classes)
+        outputs, age = get_int(state, "outputs", 1, n_classes), get_int(state, "age")
+        n_seen = get_int(state, "n_seen", 0, age if self.config.age == "seen" else MAX_COUNT)
         if outputs != self.outputs:
             self.learner = self.factory.learner(self.role, outputs, SeedStream(0).next())
         self.generator.load_state_dict(state["generator"])

@@ -33,7 +33,7 @@ from dgdmn.memory.scores import (
 PARTS = 8
 """Parts into which the rows of a class are cut."""
 TESTED_PARTS = range(PARTS - 1, 0, -2)
-"""Parts that are left out in turn; all of them would cost more and tell no more."""
+"""Parts that are left out in turn; testing all parts costs more and adds no information."""
 TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
@@ -70,8 +70,8 @@ def hold_out(
 ) -> HeldOutResult:
     """Test rows that were just learned: the `own` components and the pool contain them, the `others` do not.
 
-    The newest components are still whole when the budget has cut the others, and tested rows belong to them: what
-    favors the newest would win. So all are compared with scatters of the same size.
+    Tested rows belong to the newest components, whose scatters are complete while older ones may be truncated. A
+    setting that favors the newest would win, so all scatters are cut to the same size.
     """
     size = min(len(component.scatter) for component in (*own, *others))
     own, others = ([cut_scatter(one, size) for one in part] for part in (own, others))
@@ -79,25 +79,31 @@ def hold_out(
     relative, labels = [np.zeros(0)], [np.zeros(0, np.int64)]
     parts = cut_in_parts(y)
     for part in TESTED_PARTS:
-        out = np.flatnonzero(parts == part)
-        weights = None if weight is None else weight[out]
-        left, rest = leave_out(x[out], y[out], weights, task, own, pool, spec)
-        left += others
-        out = out[np.isin(y[out], [component.label for component in left])]
-        if not len(out):  # no row, or the only ones of their classes
+        test_rows = np.flatnonzero(parts == part)
+        weights = None if weight is None else weight[test_rows]
+        remaining, remaining_pool = leave_out(
+            x[test_rows], y[test_rows], weights, task, own, pool, spec
+        )
+        remaining += others
+        test_rows = test_rows[np.isin(y[test_rows], [component.label for component in remaining])]
+        if not len(test_rows):  # no row, or the only ones of their classes
             continue
         if part == TESTED_PARTS[0]:
-            rows = _thin(out, MAX_TESTED)
-            votes = compare_settings(x[rows], y[rows], left, rest, pool, spec, n_classes)
-        rows = _thin(out, MAX_TESTED // len(TESTED_PARTS))
-        scores, _ = _score(x[rows], left, rest, pool, spec, chosen)
-        by_class = class_scores(scores, np.array([one.label for one in left]), n_classes)
-        if (whole := merge_tasks(left, rest, spec)) is not None:  # as predictions do
+            rows = _thin(test_rows, MAX_TESTED)
+            votes = compare_settings(
+                x[rows], y[rows], remaining, remaining_pool, pool, spec, n_classes
+            )
+        rows = _thin(test_rows, MAX_TESTED // len(TESTED_PARTS))
+        scores, _ = _score(x[rows], remaining, remaining_pool, pool, spec, chosen)
+        by_class = class_scores(scores, np.array([one.label for one in remaining]), n_classes)
+        if (whole := merge_tasks(remaining, remaining_pool, spec)) is not None:  # as predictions do
             by_class = (by_class + score_classes(x[rows], [whole], spec, n_classes)) / 2
         log_losses += [_log_loss(by_class / divisor, y[rows]) for divisor in TEMPERATURES]
-        if len(left) > 1:
-            scores, tied = _score(x[rows], left, rest, pool, spec, reference_setting(spec.config))
-            relative.append(score_against_background(scores, tied, left, rest, spec))
+        if len(remaining) > 1:
+            scores, tied = _score(
+                x[rows], remaining, remaining_pool, pool, spec, reference_setting(spec.config)
+            )
+            relative.append(score_against_background(scores, tied, remaining, remaining_pool, spec))
             labels.append(y[rows])
     return HeldOutResult(votes, log_losses, np.concatenate(relative), np.concatenate(labels))
 
@@ -126,17 +132,17 @@ def leave_out(
 ) -> tuple[list[Component], Pool]:
     """The components and the pool without some rows of a task; a component of only these rows is gone."""
     parts, centered = sum_rows(x, y, weight, task, spec.code)
-    by_label, left, between = {part.label: part for part in parts}, [], []
+    by_label, remaining, between = {part.label: part for part in parts}, [], []
     for component in components:
         part = by_label.get(component.label) if component.task == task else None
         if part is None:
-            left.append(component)
+            remaining.append(component)
         elif (n := component.n - part.n) > COUNT_TOLERANCE * component.n:
-            left.append(component.without(part, spec.code))
+            remaining.append(component.remove_rows(part, spec.code))
             difference = part.mean - component.mean
             between.append(np.sqrt(component.n * part.n / n) * difference[None])
     n_rows = sum(part.n for part in parts)
-    return left, pool.add_scatter(-gram(np.concatenate([centered, *between])), -n_rows)
+    return remaining, pool.add_scatter(-gram(np.concatenate([centered, *between])), -n_rows)
 
 
 def compare_settings(

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dgdmn.storage import State, class_indices
+from dgdmn.storage import State, check_class_indices
 
 KMEANS_ROUNDS = 15  # the assignment hardly changes after these
 MIN_SAMPLES_PER_COMPONENT = 20  # fewer do not determine a covariance
@@ -112,7 +112,7 @@ class LatentPrior:
 
     def with_state(self, state: State, n_classes: int) -> Self:
         """The prior that `state` described, of some of these classes."""
-        n, d = len(class_indices(state["labels"], n_classes)), self.latent_dim
+        n, d = len(check_class_indices(state["labels"], n_classes)), self.latent_dim
         shapes = {"labels": (n,), "weights": (n,), "means": (n, d), "roots": (n, d, d)}
         prior = replace(self, **check_arrays(self, state, shapes))
         weights, roots = prior.weights, prior.roots

@@ -30,12 +30,12 @@ from dgdmn.memory.gaussian import (
     softmax,
 )
 from dgdmn.memory.held_out import PARTS, TEST_EVERY, hold_out
-from dgdmn.memory.pool import Frozen, Pool
+from dgdmn.memory.pool import FrozenSettings, Pool
 from dgdmn.memory.protocols import Role
 from dgdmn.memory.scores import (
-    Level,
-    answering_levels,
+    ComponentSet,
     choose_setting,
+    component_sets,
     own_factor,
     score_against_background,
     score_classes,
@@ -43,7 +43,7 @@ from dgdmn.memory.scores import (
 )
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.memory.unknown import MIN_TESTED, find_far, score_quantile, sketch
-from dgdmn.storage import State, typed, whole
+from dgdmn.storage import State, get_int, get_typed
 
 
 class MixtureMemory:
@@ -53,7 +53,7 @@ class MixtureMemory:
         self.spec, self.config, self.role, self.n_classes = spec, spec.config, role, n_classes
         self.tasks, self.age = TaskLog(), 0
         self.components: tuple[Component, ...] = ()
-        """Components, the one met last at the end."""
+        """Components; the one learned last is at the end."""
         self.pool = Pool.empty(spec.d if role == "ltm" else 0, CrossMoment.empty(spec))
         """Owned by the long-term memory; a task memory gets it before each use."""
         self.class_weights: Doubles | None = None
@@ -102,9 +102,9 @@ class MixtureMemory:
         for part in parts:
             old = by_key.pop((task, part.label), None)
             if old is not None:
-                between.append(old.between(part)[None])
+                between.append(old.between_vector(part)[None])
                 part = old.merge(part, self.spec.code)
-            by_key[task, part.label] = part  # the component met last comes last
+            by_key[task, part.label] = part  # the component learned last comes last
         total = self.pool.total.add(x, np.zeros(len(y), np.int64), weight)
         untested = self.pool.untested + len(y)
         self.pool = replace(self.pool, total=total, untested=untested)
@@ -120,7 +120,7 @@ class MixtureMemory:
         task: str,
         others: Sequence[Self],
     ) -> None:
-        """Test the rows just learned against everything but themselves; add to votes, log losses and sketches."""
+        """Test the rows just learned against the memory without them; update votes, log losses and sketches."""
         pool = self.pool
         result = hold_out(
             x,
@@ -166,7 +166,7 @@ class MixtureMemory:
         for component in components:
             old = by_key.pop((component.task, component.label), None)
             if old is not None:
-                self.pool = self.pool.add_scatter(gram(old.between(component)[None]))
+                self.pool = self.pool.add_scatter(gram(old.between_vector(component)[None]))
                 component = old.merge(component, self.spec.code)
             by_key[component.task, component.label] = component
         self.components = tuple(by_key.values())
@@ -179,7 +179,7 @@ class MixtureMemory:
         """Shrink scatters until this memory and the awake ones fit `memory_budget`; returns whether they do.
 
         Fresh and awake components get max(κ, n_new / (n_new + age)) of the bytes for scatters (Algorithm 1), the
-        past gets the rest; both parts are split by how often a task was met. A component keeps the largest
+        past gets the rest; both parts are divided by how often a task was learned. A component keeps the largest
         leading block that fits. If means alone do not fit, components of a class merge, oldest first.
         """
         budget = self.config.memory_budget - self.spec.pool_bytes - self.spec.front_end_bytes
@@ -256,10 +256,11 @@ class MixtureMemory:
         twin.tasks = self.tasks.relabel(dict(enumerate(places)))
         return twin
 
-    def absorb(self, other: Self) -> None:
+    def add_memory(self, other: Self) -> None:
         """Add the sums of another long-term memory with the same classes, front end and code.
 
-        Components that were first in either memory come first: what was usual was counted when little was known.
+        Components are ordered by their relative position in either memory, because score histograms of early
+        components were counted when few classes were known.
         """
         age = {
             (component.task, component.label): place / len(memory.components)
@@ -271,7 +272,7 @@ class MixtureMemory:
         self.pool = self.pool.merge(other.pool)
         self.tasks, self.age = self.tasks.add(other.tasks), self.age + other.age
 
-    # Answers
+    # Predictions
 
     def column_moments(self, d: int, others: Sequence[Self] = ()) -> tuple[Doubles, Doubles, float]:
         """Mean and covariance of the first d features over all rows of these memories, and their number."""
@@ -285,14 +286,14 @@ class MixtureMemory:
         """log p(x, component) up to a common term; the class of each component, and the index of its memory."""
         memories = [self, *others]
         owner = np.repeat(np.arange(len(memories)), [len(memory.components) for memory in memories])
-        level = self.level(others)
+        level = self.component_set(others)
         scores, _ = self._score(x, others, level.frozen)
         return scores + self.log_priors(level)[level.labels], level.labels, owner
 
-    def log_priors(self, level: Level) -> Doubles:
+    def log_priors(self, level: ComponentSet) -> Doubles:
         """Log prior of each class, times the temperature that its score is divided by later, shape (n_classes,)."""
         weights = np.ones(self.n_classes)
-        if self.config.priors == "met" and level.components:
+        if self.config.priors == "empirical" and level.components:
             counts = [component.n for component in level.components]
             weights = np.bincount(level.labels, counts, minlength=self.n_classes) / sum(counts)
             weights[weights == 0] = 1.0  # a class without components has no score either
@@ -304,13 +305,15 @@ class MixtureMemory:
     def answering_tasks(
         self, x: Any, others: Sequence[Self], answers: NDArray[np.int64]
     ) -> list[str]:
-        """The task of the best component of each row's answer, a class index."""
+        """The task of the component that scores highest for each row's predicted class, a class index in `answers`."""
         scores, labels, _ = self.joint_scores(x, others)
         best = np.where(labels == answers[:, None], scores, -np.inf).argmax(axis=1)
         tasks = [component.task for component in gather([self, *others])]
         return [tasks[place] for place in best]
 
-    def _score(self, x: Any, others: Sequence[Self], frozen: Frozen) -> tuple[Doubles, Doubles]:
+    def _score(
+        self, x: Any, others: Sequence[Self], frozen: FrozenSettings
+    ) -> tuple[Doubles, Doubles]:
         """Scores of the components of all these memories and their tied part, both (n, components)."""
         components = gather([self, *others])
         return score_components(np.asarray(x, np.float64), components, self.pool, frozen, self.spec)
@@ -333,7 +336,7 @@ class MixtureMemory:
         return score_quantile(self.relative_scores(x, others), sketches, *far)
 
     def count_tested(self, others: Sequence[Self] = ()) -> int:
-        """Rows that say which relative scores are usual; none with one component, which has no background."""
+        """Number of rows in the score histograms; 0 with a single component, which has no background."""
         components = gather([self, *others])
         return sum(int(one.sketch.sum()) for one in components) if len(components) > 1 else 0
 
@@ -351,8 +354,8 @@ class MixtureMemory:
 
     def joint_proba(self, x: Any, others: Sequence[Self]) -> Doubles:
         """Class probabilities by the components of all these memories, and by whole classes that have several tasks."""
-        level = self.level(others)
-        levels = answering_levels(level, self.spec)
+        level = self.component_set(others)
+        levels = component_sets(level, self.spec)
         scores = score_classes(np.asarray(x, np.float64), levels, self.spec, self.n_classes)
         return softmax((scores + self.log_priors(level)) / level.frozen.temperature)
 
@@ -363,14 +366,14 @@ class MixtureMemory:
         return loss
 
     def newest_task(self, label: int) -> str | None:
-        """The task of the component of a class that was met last."""
+        """The task of the component of a class that was learned last."""
         return next(
             (component.task for component in reversed(self.components) if component.label == label),
             None,
         )
 
     def recall(self, x: Any) -> Batch:
-        """The inputs as their code remembers them, labeled by this memory."""
+        """The inputs decoded from their code, with this memory's predicted labels."""
         return Batch(self._decode(np.asarray(x, np.float64)), self.predict_proba(x).argmax(axis=1))
 
     def sample(self, n: int, rng: SeedStream) -> Batch:
@@ -402,15 +405,15 @@ class MixtureMemory:
         """Rows learned."""
         return self.age
 
-    def frozen(self, others: Sequence[Self] = ()) -> Frozen:
+    def frozen(self, others: Sequence[Self] = ()) -> FrozenSettings:
         """What the last sleep froze; before the first sleep, what a sleep would freeze now."""
         if self.pool.frozen is not None:
             return self.pool.frozen
         return self.pool.freeze(self._choose(gather([self, *others])), self.spec.code)
 
-    def level(self, others: Sequence[Self] = ()) -> Level:
+    def component_set(self, others: Sequence[Self] = ()) -> ComponentSet:
         """The components of all these memories and what scores them."""
-        return Level(gather([self, *others]), self.pool, self.frozen(others))
+        return ComponentSet(gather([self, *others]), self.pool, self.frozen(others))
 
     def chosen_settings(self, others: Sequence[Self] = ()) -> dict[str, float]:
         """λ, g and the temperature of predictions now."""
@@ -450,11 +453,11 @@ class MixtureMemory:
         return state
 
     def load_state(self, state: State) -> None:
-        self.tasks = TaskLog.from_state(typed(state, "tasks", list), self.n_classes)
-        self.age = whole(state, "age")
+        self.tasks = TaskLog.from_state(get_typed(state, "tasks", list), self.n_classes)
+        self.age = get_int(state, "age")
         self.components = tuple(
             Component.load(component, self.spec, self.n_classes)
-            for component in typed(state, "components", list)
+            for component in get_typed(state, "components", list)
         )
         if {component.task for component in self.components} - self.tasks.keys():
             raise ValueError("a component belongs to a task that is not in the log")
@@ -468,7 +471,7 @@ class MixtureMemory:
         ):
             raise ValueError("two components have the same task and class")
         if self.role == "ltm":
-            self.pool = Pool.load(typed(state, "pool", dict), self.spec)
+            self.pool = Pool.load(get_typed(state, "pool", dict), self.spec)
             rows = sum(component.n for component in self.components)
             if rows > self.pool.n * (1 + COUNT_TOLERANCE):  # sums of weights are rounded
                 raise ValueError(f"the components have {rows:,} rows, but the pool {self.pool.n:,}")

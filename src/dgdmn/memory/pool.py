@@ -26,7 +26,7 @@ from dgdmn.memory.code import (
 )
 from dgdmn.memory.components import Component, CrossMoment, check_scatter, load_array, stack_means
 from dgdmn.memory.gaussian import MIN_RIDGE, Doubles, Moments, as_count, pack, shrink, unpack
-from dgdmn.storage import State, typed, whole
+from dgdmn.storage import State, get_int, get_typed
 from dgdmn.storage.checks import row_count
 
 CLEAR_DEVIATIONS = 3.0
@@ -47,7 +47,7 @@ the log determinant of that covariance minus that of St."""
 
 
 @dataclass(frozen=True, eq=False)
-class Frozen:
+class FrozenSettings:
     """What stays fixed from one sleep to the next: λ, g, the divisor of scores and the tied code covariance."""
 
     setting: tuple[float, float]
@@ -74,7 +74,7 @@ class Frozen:
     factors: "WeakKeyDictionary[Component, Factor]" = field(init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Frozen, (self.setting, self.temperature, self.code_covariance, self.n)
+        return FrozenSettings, (self.setting, self.temperature, self.code_covariance, self.n)
 
     def state(self) -> State:
         return {
@@ -87,11 +87,11 @@ class Frozen:
     @classmethod
     def load(cls, state: State, spec: MixtureSpec) -> Self:
         """Load what `state` returned; every value is checked."""
-        setting = typed(state, "setting", list)
+        setting = get_typed(state, "setting", list)
         right = len(setting) == 2 and all(
             type(value) is float and 0 <= value <= 1 for value in setting
         )
-        temperature = typed(state, "temperature", float)
+        temperature = get_typed(state, "temperature", float)
         if not right or setting[0] == 0 or not temperature >= 1:
             raise ValueError(
                 f"setting {setting!r} and temperature {temperature!r} are not possible"
@@ -120,7 +120,7 @@ class Pool:
     """Rows learned since the last test."""
     inputs: CrossMoment | None = None
     """Inputs and their code together, to decode dreams; None for tables and large inputs."""
-    frozen: Frozen | None = None
+    frozen: FrozenSettings | None = None
     """As of the last sleep; None before the first."""
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -154,7 +154,7 @@ class Pool:
         return self._cache[key][1], self._cache[key][2]
 
     def log_common(self, x: Doubles, shrinkage: float) -> Doubles:
-        """What tied scores leave out of a log density: log N(x; 0, S₀), shape (n,)."""
+        """The part of the log density that tied scores omit: log N(x; 0, S₀), shape (n,)."""
         (factor, _), unit = self._factor(shrinkage)
         white = solve_triangular(factor, unit * x.T, lower=True, check_finite=False)
         log_det = 2 * float(np.log(np.diag(factor)).sum() - np.log(unit).sum())
@@ -242,13 +242,13 @@ class Pool:
         """The divisor of scores with the lowest log loss on tested rows."""
         return TEMPERATURES[int(np.argmin(self.log_losses))]
 
-    def freeze(self, setting: tuple[float, float], code: Doubles) -> Frozen:
+    def freeze(self, setting: tuple[float, float], code: Doubles) -> FrozenSettings:
         """What a sleep would freeze now with these λ and g."""
         key = ("frozen", setting, self.temperature())
         if key not in self._cache:
             covariance = self._code_covariance(setting[0], code)
-            self._cache[key] = Frozen(setting, self.temperature(), covariance, self.n)
-        frozen: Frozen = self._cache[key]
+            self._cache[key] = FrozenSettings(setting, self.temperature(), covariance, self.n)
+        frozen: FrozenSettings = self._cache[key]
         return frozen
 
     def add_scatter(self, scatter: Doubles, n: float = 0) -> Self:
@@ -300,16 +300,16 @@ class Pool:
             raise ValueError("a count of tested rows is negative")
         frozen, inputs = None, CrossMoment.empty(spec)
         if "frozen" in state:
-            frozen = Frozen.load(typed(state, "frozen", dict), spec)
+            frozen = FrozenSettings.load(get_typed(state, "frozen", dict), spec)
         if inputs is not None:
-            sums = typed(state, "inputs", dict)
+            sums = get_typed(state, "inputs", dict)
             names = ("mean_x", "mean_z", "scatter", "bounds")
             shapes = {name: getattr(inputs, name).shape for name in names}
             arrays = {
                 name: load_array(sums, name, shape, doubles) for name, shape in shapes.items()
             }
             inputs = CrossMoment(row_count(sums, "n"), **arrays)
-        n, untested = row_count(state, "n"), whole(state, "untested")
+        n, untested = row_count(state, "n"), get_int(state, "untested")
         mean, variation = (
             load_array(state, name, (spec.d,), doubles) for name in ("mean", "variation")
         )

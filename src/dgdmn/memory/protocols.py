@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 @runtime_checkable
 class GenerativeMemory(Protocol):
-    """Learns labeled samples, answers for them, and can generate samples like them."""
+    """Learns labeled samples, predicts labels and generates similar samples."""
 
     tasks: TaskLog
     """The tasks it has learned; empty before it learns."""
@@ -51,7 +51,7 @@ class GenerativeMemory(Protocol):
         """The inputs as this memory remembers them, with its own labels."""
 
     def grow(self, n_classes: int) -> None:
-        """From now on there are this many classes."""
+        """Set the number of classes."""
 
     def nbytes(self, *, at_capacity: bool = False) -> int:
         """Bytes of what it keeps, now or when it is full, without `buffer_bytes`."""
@@ -115,6 +115,6 @@ class JointlyScored(Protocol):
 
 MemoryFactory = Callable[[Role, int, SeedStream], GenerativeMemory]
 """Makes an untrained memory of a role for a number of classes."""
-OwnMemory = Callable[[tuple[int, ...], int, Role, SeedStream], GenerativeMemory]
+UserMemoryFactory = Callable[[tuple[int, ...], int, Role, SeedStream], GenerativeMemory]
 """A user's memory class, what `DGDMN(memory=…)` takes: it makes an untrained memory for flattened inputs of a
 shape, in [0, 1], and a number of classes."""

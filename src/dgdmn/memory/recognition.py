@@ -55,7 +55,7 @@ def predict_by(x: Array, memories: Memories, chosen: NDArray[np.intp]) -> Array:
 def find_memory(new: Batch, memories: Memories, gamma: float) -> GenerativeMemory | None:
     """The memory that knows a task's samples best, with a mean recognition loss below γ; None if none does.
 
-    A memory that never met one of their classes cannot know them.
+    A memory that never learned one of their classes cannot know them.
     """
     able = [memory for memory in memories if memory.tasks.with_classes(new.classes()) is not None]
     losses = [float(memory.recognition_loss(new.x).mean()) for memory in able]

@@ -11,7 +11,7 @@ from dgdmn.memory.budget import merge_means
 from dgdmn.memory.code import MixtureSpec, encode, reference_setting
 from dgdmn.memory.components import MAX_FEATURE, Component, stack_means
 from dgdmn.memory.gaussian import Doubles, gram
-from dgdmn.memory.pool import Factor, Frozen, Pool
+from dgdmn.memory.pool import Factor, FrozenSettings, Pool
 from dgdmn.memory.unknown import relative_scores
 
 OWN_SHARE = 0.6
@@ -21,10 +21,14 @@ CHUNK = 1_000
 
 
 def score_components(
-    x: Doubles, components: Sequence[Component], pool: Pool, frozen: Frozen, spec: MixtureSpec
+    x: Doubles,
+    components: Sequence[Component],
+    pool: Pool,
+    frozen: FrozenSettings,
+    spec: MixtureSpec,
 ) -> tuple[Doubles, Doubles]:
     """Total scores L + g (O − T) of each component, and their tied part L, both (n, components)."""
-    x = np.clip(x, -MAX_FEATURE, MAX_FEATURE)  # farther away is not different
+    x = np.clip(x, -MAX_FEATURE, MAX_FEATURE)  # larger values do not change the result
     if not components:
         return np.zeros((len(x), 0)), np.zeros((len(x), 0))
     parts = [
@@ -36,7 +40,11 @@ def score_components(
 
 
 def score_parts(
-    x: Doubles, components: Sequence[Component], pool: Pool, frozen: Frozen, spec: MixtureSpec
+    x: Doubles,
+    components: Sequence[Component],
+    pool: Pool,
+    frozen: FrozenSettings,
+    spec: MixtureSpec,
 ) -> tuple[Doubles, Doubles]:
     """Tied scores L and own corrections O − T of each component, both (n, components)."""
     weights, bias = pool.weights(components, frozen.setting[0])
@@ -55,7 +63,7 @@ def score_parts(
     return tied, own
 
 
-def own_factor(component: Component, frozen: Frozen, code: Doubles) -> Factor:
+def own_factor(component: Component, frozen: FrozenSettings, code: Doubles) -> Factor:
     """The factor of a component, computed once. Its covariance is α C + (1 − α) St."""
     kept = frozen.factors.get(component)
     if kept is None:
@@ -77,12 +85,12 @@ def own_factor(component: Component, frozen: Frozen, code: Doubles) -> Factor:
     return kept
 
 
-class Level(NamedTuple):
-    """Components that answer together, their pool, and what is frozen for them."""
+class ComponentSet(NamedTuple):
+    """Components that are scored together, with their pool and frozen settings."""
 
     components: Sequence[Component]
     pool: Pool
-    frozen: Frozen
+    frozen: FrozenSettings
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -90,8 +98,8 @@ class Level(NamedTuple):
         return np.array([component.label for component in self.components], dtype=np.int64)
 
 
-def answering_levels(tasks: Level, spec: MixtureSpec) -> list[Level]:
-    """The level of classes within tasks and, if a class has several tasks, that of whole classes.
+def component_sets(tasks: ComponentSet, spec: MixtureSpec) -> list[ComponentSet]:
+    """The components of classes within tasks and, if a class has several tasks, those of whole classes.
 
     A class within a task knows the rows of its task best. The whole class knows how tasks differ, so it says more
     about rows of a task that is still to come.
@@ -100,7 +108,9 @@ def answering_levels(tasks: Level, spec: MixtureSpec) -> list[Level]:
     return [tasks] if whole is None else [tasks, whole]
 
 
-def merge_tasks(components: Sequence[Component], pool: Pool, spec: MixtureSpec) -> Level | None:
+def merge_tasks(
+    components: Sequence[Component], pool: Pool, spec: MixtureSpec
+) -> ComponentSet | None:
     """Each class as one component over all its tasks; None if no class has several tasks.
 
     The pool gains the scatter between the tasks of a class. Everything follows from the sums: nothing is saved.
@@ -112,8 +122,8 @@ def merge_tasks(components: Sequence[Component], pool: Pool, spec: MixtureSpec) 
         merged, between = merge_means(components, 0, spec.code)
         wide = pool.add_scatter(gram(np.stack(between)))
         frozen = wide.freeze(choose_setting(merged, wide, spec), spec.code)
-        pool._cache[key] = Level(merged, wide, frozen)
-    level: Level = pool._cache[key]
+        pool._cache[key] = ComponentSet(merged, wide, frozen)
+    level: ComponentSet = pool._cache[key]
     return level
 
 
@@ -126,9 +136,9 @@ def choose_setting(
 
 
 def score_classes(
-    x: Doubles, levels: Sequence[Level], spec: MixtureSpec, n_classes: int
+    x: Doubles, levels: Sequence[ComponentSet], spec: MixtureSpec, n_classes: int
 ) -> Doubles:
-    """The mean of what the levels score for each class, shape (n, n_classes)."""
+    """The mean score of each class over the component sets, shape (n, n_classes)."""
     scores = [
         class_scores(score_components(x, *level, spec)[0], level.labels, n_classes)
         for level in levels

@@ -9,7 +9,7 @@ from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import shorten
 from dgdmn.memory.protocols import GenerativeMemory, MemoryFactory
 from dgdmn.memory.task_log import TaskInfo
-from dgdmn.storage import State, typed
+from dgdmn.storage import State, get_typed
 
 
 class TaskMemory(NamedTuple):
@@ -56,7 +56,7 @@ class ShortTermMemory:
         self.largest_buffer = max(self.largest_buffer, memory.buffer_bytes())
 
     def tasks(self) -> dict[str, TaskInfo]:
-        """The tasks held, and how often each was met since the last sleep."""
+        """The tasks in short-term memory, and how often each was learned since the last sleep."""
         return {task: memory.tasks[task] for task, memory in self.awake}
 
     def grow(self, n_classes: int) -> None:
@@ -70,7 +70,7 @@ class ShortTermMemory:
         awake: dict[str, GenerativeMemory] = {}
         for saved in state:
             memory = self._make_memory("stm", n_classes, SeedStream(0))
-            task = typed(saved, "task", str)
+            task = get_typed(saved, "task", str)
             memory.load_state({key: value for key, value in saved.items() if key != "task"})
             if task not in memory.tasks or task in awake:
                 raise ValueError(

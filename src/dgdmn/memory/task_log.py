@@ -1,11 +1,11 @@
-"""D_dgm: which tasks a memory has learned, how often it met each, and their classes."""
+"""D_dgm: the tasks that a memory has learned, how often, and their classes."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Self
 
 from dgdmn.core.errors import UsageError
-from dgdmn.storage import class_indices, typed, whole
+from dgdmn.storage import check_class_indices, get_int, get_typed
 from dgdmn.storage.checks import MAX_COUNT, MAX_TASKS
 
 
@@ -14,19 +14,19 @@ class TaskInfo:
     """What a memory records of one task; never a sample."""
 
     times: int
-    """How often the task was met (section 3.1)."""
+    """How often the task was learned (section 3.1)."""
     classes: frozenset[int]
     """Class indices of its samples."""
 
 
 class TaskLog(dict[str, TaskInfo]):
-    """Tasks in the order in which they were last met. Never changed: `add` returns a new log."""
+    """Tasks in the order in which they were last learned. Never changed: `add` returns a new log."""
 
-    def add(self, met: Mapping[str, TaskInfo]) -> Self:
-        """The log after more encounters: counts add up, classes unite (Algorithm 1, line 20)."""
+    def add(self, learned: Mapping[str, TaskInfo]) -> Self:
+        """The log with more tasks: counts are added, classes are united (Algorithm 1, line 20)."""
         tasks = type(self)(self)
-        for task, new in met.items():
-            old = tasks.pop(task, TaskInfo(0, frozenset()))  # the task met last comes last
+        for task, new in learned.items():
+            old = tasks.pop(task, TaskInfo(0, frozenset()))  # the task learned last comes last
             tasks[task] = TaskInfo(old.times + new.times, old.classes | new.classes)
         if len(tasks) > MAX_TASKS:
             raise UsageError(f"a memory records at most {MAX_TASKS:,} tasks; reuse a task's name")
@@ -56,7 +56,7 @@ class TaskLog(dict[str, TaskInfo]):
         )
 
     def with_classes(self, classes: frozenset[int]) -> str | None:
-        """The task met last among those that had all these classes."""
+        """The task learned last among those that had all these classes."""
         return next((task for task in reversed(self) if classes <= self[task].classes), None)
 
     def state(self) -> list[dict[str, Any]]:
@@ -70,9 +70,9 @@ class TaskLog(dict[str, TaskInfo]):
         """The log that `state` described, of tasks with some of these classes."""
         tasks = cls()
         for saved in state:
-            classes = class_indices(typed(saved, "classes", list), n_classes)
-            tasks[typed(saved, "task", str)] = TaskInfo(
-                whole(saved, "times", 1), frozenset(classes)
+            classes = check_class_indices(get_typed(saved, "classes", list), n_classes)
+            tasks[get_typed(saved, "task", str)] = TaskInfo(
+                get_int(saved, "times", 1), frozenset(classes)
             )
         if len(tasks) < len(state):
             raise ValueError("two tasks have the same name")

@@ -6,7 +6,7 @@ follows from the tied scores alone. What all inputs have in common cancels.
 
 Rows that are tested against the memory without them show which scores are usual. Each component counts them in
 fixed bins, its sketch. Counts add, so memories merge, and a forgotten component takes its counts along. Scores rise
-as classes arrive, because the background widens. So counts of recently met components weigh more.
+as classes arrive, because the background widens. So counts of recently learned components weigh more.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ SCORE_SCALE, MIN_BIN, MAX_BIN = 10.0, -9.0, 7.0
 EDGES = np.linspace(MIN_BIN, MAX_BIN, BINS + 1)
 SKETCH_BYTES = 4 * BINS
 MIN_TESTED = 50
-"""Fewer tested rows say nothing about one row in a hundred: known rows would be marked."""
+"""With fewer tested rows a rate of .01 cannot be estimated, and known rows would be marked as unknown."""
 RECENCY = 4.0
-"""The component met i-th of k has weight (i / k) to this power."""
+"""The component learned i-th of k has weight (i / k) to this power."""
 FAR = 30.0
-"""A row is far if a feature is more deviations than this from its mean; with n < 900 rows, more than √n, which no
-learned row is."""
+"""A row is far if a feature is more than this many standard deviations from its mean; √n if n < 900, because no
+learned row can be that far."""
 MAX_EXCESS = 2.0
 """A row that may be far is unknown if asinh(score / SCORE_SCALE) exceeds that of every tested row by more than this:
 about seven times the highest score. Far from all data, a wide component always scores higher than the background."""
@@ -74,8 +74,8 @@ def find_far(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which rows are far from all learned ones, and which may be; `scatter` is that within components, shape (d,).
 
-    A feature that hardly varied, as a unit that was seldom active, makes no row far for certain: the median of all
-    variances counts instead of its own.
+    A feature that hardly varied (a rarely active unit) cannot make a row certainly far: the median variance of all
+    features replaces its own if that is larger.
     """
     n = counts.sum()
     mean = counts @ means / n
@@ -93,7 +93,7 @@ def score_quantile(
 ) -> Doubles:
     """The share of tested rows with a lower score, shape (n,); 1 if no row was tested, 0 if a row is far.
 
-    `sketches` are those of all components, the one met last comes last.
+    `sketches` are those of all components; the one learned last comes last.
     """
     weights = (np.arange(1, len(sketches) + 1) / max(1, len(sketches))) ** RECENCY
     counts = weights @ np.reshape(sketches, (len(sketches), BINS)).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Which networks a memory is made of: the preset's, or a user's own."""
+"""Make a memory's networks from the preset or from a user's factories."""
 
 from dataclasses import dataclass
 from typing import Any

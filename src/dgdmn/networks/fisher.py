@@ -20,7 +20,7 @@ def diagonal_fisher(learner: CustomizableLearner, x: Tensor) -> list[Tensor]:
 
         F_i = 1/n Σ_x Σ_y p(y | x) (∂ log p(y | x) / ∂θ_i)²
 
-    This is the exact expectation over the learner's own answers y. Labels drawn from p would estimate
+    This is the exact expectation over the learner's own predictions y. Labels drawn from p would estimate
     it with noise and use up random numbers; the true labels instead of p (the "empirical Fisher") give
     another, biased value.
     """
@@ -37,8 +37,8 @@ def diagonal_fisher(learner: CustomizableLearner, x: Tensor) -> list[Tensor]:
     return [torch.stack(sums).sum(dim=0) / len(x) for sums in zip(*parts, strict=True)]
 
 
-def pad_to(values: Iterable[Tensor], targets: Iterable[Tensor]) -> list[Tensor]:
-    """Copies of the targets, with each value in the first corner of its own: the output layer grows."""
+def pad_to_shapes(values: Iterable[Tensor], targets: Iterable[Tensor]) -> list[Tensor]:
+    """Pad each value to its target's shape with the target's entries; used when the output layer has grown."""
     grown = [target.detach().clone() for target in targets]
     for value, target in zip(values, grown, strict=True):
         target[tuple(slice(n) for n in value.shape)] = value
@@ -57,10 +57,10 @@ def _squares_by_row(network: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 def _squares_by_layer(learner: Classifier, x: Tensor) -> list[Tensor]:
-    """The same of our own classifier, many times as fast.
+    """The sums of `_squares_by_row` for our own classifier, many times as fast.
 
     A row's gradient of a layer is made of the layer's input a and the gradient δ of its output. Zeros
-    added to each output are there to be differentiated: rows do not mix, so one backward pass gives δ of
+    are added to each output so that their gradient is δ; rows do not mix, so one backward pass gives δ of
     all rows.
     """
     inputs, zeros = [], []

@@ -71,7 +71,7 @@ class Learner(Stateful, Protocol):
         """Class probabilities, shape (n, number of outputs)."""
 
     def grow(self, n_classes: int, rng: torch.Generator) -> None:
-        """Add output units; the answers about old classes stay."""
+        """Add output units; predictions among old classes do not change."""
 
 
 @runtime_checkable

@@ -40,7 +40,7 @@ def use_threads(n: int | None) -> Iterator[None]:
 
 
 def denormals_are_flushed() -> bool:
-    """Whether denormals are zero now; torch has no function to ask."""
+    """Whether denormals are flushed to zero; torch has no getter for this."""
     return float(torch.tensor(1e-40) * 1.0) == 0.0
 
 

@@ -91,7 +91,7 @@ class TrainingHook(Protocol):
         """Load what an earlier process reached, and return how many epochs it had done."""
 
     def epoch_done(self, training: TrainingState, epoch: int, epochs: int) -> None:
-        """An epoch has ended: a good moment to save."""
+        """Called after each epoch, for example to save."""
 
 
 _hook: ContextVar[TrainingHook | None] = ContextVar("hook", default=None)
@@ -99,7 +99,7 @@ _hook: ContextVar[TrainingHook | None] = ContextVar("hook", default=None)
 
 @contextmanager
 def use_hook(hook: TrainingHook) -> Iterator[None]:
-    """Show every training inside this block to the hook."""
+    """Call the hook for every training inside this block."""
     token = _hook.set(hook)
     try:
         yield

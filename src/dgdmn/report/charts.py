@@ -39,7 +39,7 @@ PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
 LEGEND_LINE = 0.15  # height of one legend line in inches
 MAX_NAMES = 40  # with more names there is no legend
 END = 14  # characters of a name at the end of a line
-STARTS = (0.8, 0.6, 0.4)  # of an axis of shares: the first that no value is below, else 0
+STARTS = (0.8, 0.6, 0.4)  # lower limits of an accuracy axis: the first below all values, else 0
 NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 

@@ -87,16 +87,16 @@ class Run:
         self.arguments = _mapping(config.get("arguments"))
         self.changes = _mapping(config.get("changes")) | self.arguments
         self.options = _mapping(config.get("options"))
-        # Own data: the names of its files, as a page does not say where they are, and how rows become tasks.
+        # Own data: file names only, because a page must not show paths; and the task options.
         data = {k: v for k, v in _mapping(config.get("data")).items() if v}
         self.data = data | {k: Path(str(data[k])).name for k in ("path", "test") if k in data}
         columns = {k.replace("_", " "): v for k, v in self.columns_of_data().items()}
-        self.reading = ", ".join(f"{k} {format_option(v)}" for k, v in columns.items())
+        self.data_options = ", ".join(f"{k} {format_option(v)}" for k, v in columns.items())
         self.classes = tuple(map(str, _list(config.get("classes"))))
         self.shared_classes = config.get("shared_classes") is True  # by several tasks
         self.tasks = tuple(config["tasks"])  # the columns of the matrices
         self.accuracy, self.accuracy_ltm = record.accuracy, record.accuracy_ltm
-        self.columns = record.columns  # the column that each row learned
+        self.columns = record.columns  # the task (column) learned before each row
         self.complete = record.complete and len(record.accuracy) > 0
         self.artifacts = record.artifacts
         self.note = printable(config.get("note"))  # what a result must say about the data

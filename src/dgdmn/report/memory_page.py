@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dgdmn.core.text import count_noun, format_bytes, format_percent, format_ratio, worst_first
+from dgdmn.core.text import count_noun, format_bytes, format_percent, format_ratio, sort_by_accuracy
 from dgdmn.report.images import picture
 from dgdmn.report.load import printable_texts
 from dgdmn.report.page import render_page
@@ -74,7 +74,7 @@ def _summary(facts: Mapping[str, Any]) -> str:
 
 def _test(test: Mapping[str, Any]) -> Data:
     bars, learned = [], {*test["answers"]}
-    for name, (hits, n) in worst_first(test["by_class"])[:MAX_ROWS]:
+    for name, (hits, n) in sort_by_accuracy(test["by_class"])[:MAX_ROWS]:
         remark = count_noun(n, "row") + ("" if name in learned else ", never learned")
         bars.append((name, remark, hits / n, format_percent(hits / n), None, ""))
     mistakes = sorted(

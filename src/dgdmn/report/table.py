@@ -29,7 +29,7 @@ class Group:
         self.first = self.runs[0]  # the lowest seed
         self.ended = tuple(run for run in self.runs if run.complete)
         self.algorithm, self.title = self.first.algorithm, self.first.info.title
-        parts = setting(self.first)
+        parts = describe_setting(self.first)
         self.setting = ", ".join(parts)
         different = ", ".join(part for part in parts if part not in shared)
         self.name = f"{self.title} ({different})" if different else self.title
@@ -71,7 +71,7 @@ class Group:
 def group_methods(methods: Iterable[Sequence[Run]]) -> list[Group]:
     """A group for each method, given as its runs; what all methods share is not in the names."""
     known = [runs for runs in methods if runs]
-    settings = [frozenset(setting(run)) for runs in known for run in runs]
+    settings = [frozenset(describe_setting(run)) for runs in known for run in runs]
     return [Group(runs, frozenset.intersection(*settings)) for runs in known]
 
 
@@ -84,7 +84,7 @@ class Column(NamedTuple):
     format: Callable[[Sequence[float]], str]
 
     def best_groups(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups with the best mean among those without stored rows, as far as readers see it."""
+        """The groups with the best mean, as displayed, among those that store no rows."""
         sign = 1 if self.best == "highest" else -1
         known = {g: sign * g.mean(self.number) for g in groups if not g.stores_rows}
         known = {group: value for group, value in known.items() if math.isfinite(value)}
@@ -122,9 +122,9 @@ class Stream:
     """All runs of one stream, grouped by setting, algorithm and tasks."""
 
     def __init__(self, name: str, runs: Sequence[Run]) -> None:
-        reading = f" ({runs[0].reading})" if runs[0].reading else ""
+        reading = f" ({runs[0].data_options})" if runs[0].data_options else ""
         self.name, self.title = name + reading, stream_title(name) + reading
-        settings = {run: setting(run) for run in runs}
+        settings = {run: describe_setting(run) for run in runs}
         self.shared = frozenset.intersection(*map(frozenset, settings.values()))
         found: dict[object, list[Run]] = {}
         for run in sorted(runs, key=lambda run: (len(settings[run]), settings[run], _rank(run))):
@@ -151,11 +151,11 @@ def group_runs(runs: Sequence[Run]) -> list[Stream]:
     """The streams of these runs with their groups."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:  # a file that is read in two ways is two streams
-        found.setdefault((run.stream, run.reading), []).append(run)
+        found.setdefault((run.stream, run.data_options), []).append(run)
     return [Stream(name, members) for (name, _), members in found.items()]
 
 
-def setting(run: Run) -> tuple[str, ...]:
+def describe_setting(run: Run) -> tuple[str, ...]:
     """How a run was made, in words: preset, changed options, repeated tasks, evaluation."""
     changes = sorted(changed_options(run).items())
     parts = [f"preset {run.preset}", *(f"{k} {format_option(value)}" for k, value in changes)]

@@ -35,7 +35,7 @@ class Progress:
     steps: int = 0  # tasks learned and tested
     counters: dict[str, Any] = field(default_factory=dict)  # the counters of the run so far
     state: State | None = None  # the state of the model after those tasks; None before the first
-    about: dict[str, Any] = field(default_factory=dict)  # what `describe` said about the model
+    about: dict[str, Any] = field(default_factory=dict)  # `describe(model)[0]`
     trainings: "tuple[list[Tensor], ...]" = ()
     """The final state of each finished training of the next task, then that of the current one."""
     epoch: int = 0  # epochs of the current training; 0 if the last one in `trainings` is finished

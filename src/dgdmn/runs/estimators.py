@@ -26,7 +26,7 @@ def run_stream(
 ) -> list[RunRecord]:
     """Learn a stream with each estimator, test on all tasks after each one, and return a record of each.
 
-    An estimator is an instance, which is copied and stays as it is, or a word as `dgdmn compare` takes it:
+    An estimator is an instance, which is copied first, or a string in the syntax of `dgdmn compare`:
     "dgdmn", "er:deep", "slda+features=none". The seed is its `random_state`, else that of the stream.
     With `out`, runs are recorded there as `dgdmn run` does it: a finished one is read, an interrupted one
     continues, and `dgdmn report` reads them. Without it, a record has its matrices, configuration and
@@ -40,7 +40,7 @@ def run_stream(
     if not isinstance(stream, TaskStream):
         raise UsageError(f"stream is {stream!r}; make one with from_arrays, from_frame or load")
     methods = [estimators] if isinstance(estimators, str | ContinualClassifier) else estimators
-    data = DataFile.of(stream)
+    data = DataFile.from_stream(stream)
     specs = [_spec_of(method, stream, data) for method in methods]
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as place:
         return [execute(spec, Path(place), stream=stream, own=own) for spec, own in specs]

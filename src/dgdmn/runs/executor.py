@@ -33,7 +33,7 @@ class Failure:
 
 
 Result = Future[Failure | None]
-Look = Callable[[Sequence[Failure]], None]
+ProgressCallback = Callable[[Sequence[Failure]], None]
 
 
 class Cluster(Protocol):
@@ -52,24 +52,28 @@ class Cluster(Protocol):
 
 
 def run_all(
-    specs: Sequence[RunSpec], out: Path, cluster: Cluster, look: Look, every: float = 0.2
+    specs: Sequence[RunSpec],
+    out: Path,
+    cluster: Cluster,
+    report_progress: ProgressCallback,
+    every: float = 0.2,
 ) -> list[Failure]:
     """Execute the runs, as many at a time as the cluster has slots; a failed run does not stop the others.
 
-    `look` is called about every `every` seconds with the failures so far. Progress is in status.json.
+    `report_progress` is called about every `every` seconds with the failures so far. Progress is in status.json.
     SIGTERM and SIGHUP stop the runs as Ctrl-C does: they are saved, and KeyboardInterrupt is raised.
     """
-    asked = threading.Event()
+    stop_requested = threading.Event()
     waiting, failures = list(specs), list[Failure]()
     running: set[Result] = set()
 
-    def ask_to_stop(*_: object) -> None:
-        if asked.is_set():
+    def request_stop(*_: object) -> None:
+        if stop_requested.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        stop_requested.set()
 
     # A signal that is ignored, such as with nohup, or handled by the program stays so.
-    with handle_signals(("SIGTERM", "SIGHUP"), ask_to_stop, only=(signal.SIG_DFL,)):
+    with handle_signals(("SIGTERM", "SIGHUP"), request_stop, only=(signal.SIG_DFL,)):
         try:
             while waiting or running:
                 while waiting and len(running) < cluster.slots:
@@ -77,8 +81,8 @@ def run_all(
                 ended, running = wait(running, timeout=every, return_when=FIRST_COMPLETED)
                 ends = [future.result() for future in ended]
                 failures += [failure for failure in ends if failure is not None]
-                look(failures)
-                if asked.is_set():
+                report_progress(failures)
+                if stop_requested.is_set():
                     raise KeyboardInterrupt
         finally:
             cluster.stop()
@@ -140,15 +144,15 @@ def _wait_for(spec: RunSpec, process: BaseProcess, receiver: Connection, future:
 
 def _work(spec: RunSpec, out: Path, sender: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    failure, asked = None, threading.Event()
+    failure, stop_requested = None, threading.Event()
     try:
         from dgdmn.runs.runner import execute  # torch is imported in the child, if at all
 
         warnings.formatwarning = lambda message, *_, **__: f"{spec.name}: {message}\n"
 
         # SIGTERM may come twice: from the parent, and from whoever signals the whole process group.
-        signal.signal(signal.SIGTERM, lambda *_: asked.set())
-        execute(spec, out, stop=asked.is_set)
+        signal.signal(signal.SIGTERM, lambda *_: stop_requested.set())
+        execute(spec, out, stop=stop_requested.is_set)
     except Exception as error:
         is_known, trace = isinstance(error, DgdmnError), traceback.format_exc()[-8_000:]
         message = str(error) if is_known else f"{type(error).__name__}: {error}".splitlines()[0]

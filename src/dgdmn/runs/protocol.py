@@ -15,11 +15,10 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.generative import GenerativeClassifier
 from dgdmn.runs.spec import RunSpec
 from dgdmn.streams import Rows, Task, TaskStream
-from dgdmn.streams.base import concat_rows, to_unit
+from dgdmn.streams.base import concat_rows, scale_to_unit
 
 CACHE_BYTES = 256_000_000
-"""Training rows held until they are learned, and test rows as a model sees them; what exceeds it is loaded or
-translated again."""
+"""Limit of cached training rows and translated test rows, in bytes; the rest is loaded or translated again."""
 FILLED = "missing values become the means of their columns in the first task's training rows"
 
 
@@ -120,10 +119,10 @@ class RunTasks:
         again = number in self._numbers[position + 1 :]
         held = self._cache.get(number) if again else self._cache.pop(number, None)
         rows, is_packed = held or (self._load(number).train, False)
-        return Rows(to_unit(rows.x), rows.y) if is_packed else rows
+        return Rows(scale_to_unit(rows.x), rows.y) if is_packed else rows
 
     def _load(self, number: int) -> Task:
-        """A task as it is learned."""
+        """Load a task; fill missing values if the method cannot."""
         task = self._draw(number)
         if not self._fill:
             return task
@@ -163,7 +162,7 @@ def _pack(rows: Rows) -> tuple[Rows, bool]:
     x = rows.x
     if x.dtype == np.float32 and x.size and x.min() >= 0 and x.max() <= 1:
         gray = np.round(x * 255).astype(np.uint8)
-        if np.array_equal(to_unit(gray), x):
+        if np.array_equal(scale_to_unit(gray), x):
             return Rows(gray, rows.y), True
     return rows, False
 
@@ -189,7 +188,7 @@ def learn_stream(
     if isinstance(model, GenerativeClassifier) and model.awake_tasks():
         model.sleep()
         yield evaluate(model, len(tasks.order), tasks.order[-1], tests)
-    if not tasks.right:  # it was interrupted after the last test
+    if not tasks.right:  # a resumed run that had tested its last task still needs predictions
         evaluate(model, len(tasks.order), tasks.order[-1], tests)
 
 
@@ -200,20 +199,20 @@ def evaluate(model: ContinualClassifier, step: int, task: str, tests: "PreparedT
     """
     has_ltm = isinstance(model, GenerativeClassifier)
     names = list(tests.rows)[:1] if tests.common else list(tests.rows)
-    ltm, asked = dict.fromkeys(names, math.nan), names
+    ltm, to_predict = dict.fromkeys(names, math.nan), names
     if isinstance(model, GenerativeClassifier) and model.consolidated_tasks():
         ltm = {name: tests.score(name, model.predict_long_term) for name in names}
         awake = model.awake_tasks()
-        # With task names, the long-term memory answers for every task that is not awake.
+        # With task names, the long-term memory predicts for every task that is not awake.
         if not tests.common and (model.uses_task_names or not awake):
-            asked = [name for name in names if name in awake]
-    whole = dict(ltm)
-    for name in asked:
+            to_predict = [name for name in names if name in awake]
+    accuracies = dict(ltm)
+    for name in to_predict:
         predict = model.predict if tests.common else partial(model.predict, task=name)
-        whole[name] = tests.score(name, predict)
+        accuracies[name] = tests.score(name, predict)
     repeats = len(tests.rows) if tests.common else 1
-    row, alone = (tuple(one.values()) * repeats for one in (whole, ltm))
-    return Evaluated(step, task, row, alone if has_ltm else None)
+    row, ltm_row = (tuple(one.values()) * repeats for one in (accuracies, ltm))
+    return Evaluated(step, task, row, ltm_row if has_ltm else None)
 
 
 class PreparedTests:

@@ -288,7 +288,7 @@ class _Run:
         name = type(event).__name__
         kind = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
         self.writer.event(kind, **asdict(event), **extra)
-        self.count.events = self.writer.events
+        self.count.events = self.writer.n_events
 
     def _write_status(self, phase: Phase, message: str = "") -> None:
         self.phase, self.status_written = phase, time.monotonic()

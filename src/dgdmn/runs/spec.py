@@ -168,7 +168,7 @@ def find_run(spec: RunSpec, out: Path) -> RunRecord | None:
     name, theirs, ours = _first_difference(record.config, spec.identity())
     run = f"a run with {name} = {theirs}, not {ours}"
     if name == "digest":
-        run = f"a run of other rows than {spec.stream} has"
+        run = f"a run on different rows of {spec.stream}"
     raise UsageError(f"{directory} holds {run}; remove it or choose another --out")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 class TimeLeft:
     """Predicts when a run ends from what it has done: training at its speed so far, tests as long as before.
 
-    The first measure of training contains what happens once, such as the start of a library. It counts only after
-    a test, until there is a second one.
+    The first training measurement includes one-time costs such as imports. It is used alone only after a test,
+    until a second measurement exists.
     """
 
     def __init__(
@@ -15,7 +15,7 @@ class TimeLeft:
     ) -> None:
         """`final_tests`: duration of the final phase, in units of one test; `tests`: earlier ones, in seconds.
 
-        `cached`: the first test makes features that later ones use again. The end makes its own.
+        `cached`: the first test computes features that later tests reuse; the final phase computes its own.
         """
         self._final, self._tests, self._cached = final_tests, list(tests), cached
         self._trained: list[tuple[float, float]] = []  # the first measure and the latest one

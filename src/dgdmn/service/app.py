@@ -42,7 +42,10 @@ def draw_page(directories: Sequence[Path]) -> str:
 
 
 class Site:
-    """What can be asked for. One thread draws the report when runs changed and somebody asked; nobody waits."""
+    """Serves the report and the state of the runs; requests do not wait.
+
+    A background thread renders the report again when runs have changed and a request has come.
+    """
 
     def __init__(self, paths: Sequence[Path], draw: Draw, pause: float) -> None:
         self._paths, self._draw, self._pause, self._empty = paths, draw, pause, draw([])

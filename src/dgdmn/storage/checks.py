@@ -14,7 +14,7 @@ MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1e6
 Kind = TypeVar("Kind")
 
 
-def typed(state: State, name: str, kind: type[Kind]) -> Kind:
+def get_typed(state: State, name: str, kind: type[Kind]) -> Kind:
     """A value of a state; it must have this type."""
     value = state[name]
     if type(value) is not kind:
@@ -22,9 +22,9 @@ def typed(state: State, name: str, kind: type[Kind]) -> Kind:
     return value
 
 
-def whole(state: State, name: str, low: int = 0, high: int = MAX_COUNT) -> int:
+def get_int(state: State, name: str, low: int = 0, high: int = MAX_COUNT) -> int:
     """A value of a state; it must be a whole number in this range."""
-    value = typed(state, name, int)
+    value = get_typed(state, name, int)
     if not low <= value <= high:
         allowed = f"a whole number in [{low:,}, {high:,}]"
         raise ValueError(f"{name} is {shorten(repr(value))}; it must be {allowed}")
@@ -36,10 +36,10 @@ def row_count(state: State, name: str, low: int = 0) -> float:
     value = state[name]
     if type(value) is float and MIN_WEIGHT <= value <= MAX_COUNT and not value.is_integer():
         return value  # a whole number is saved as one
-    return whole(state, name, low)
+    return get_int(state, name, low)
 
 
-def class_indices(values: Any, n_classes: int) -> Any:
+def check_class_indices(values: Any, n_classes: int) -> Any:
     """These class indices, an array or a list; each must be below `n_classes`."""
     if isinstance(values, list):
         right = all(type(value) is int and 0 <= value < n_classes for value in values)

@@ -57,10 +57,10 @@ def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
         name = f"{hashlib.sha256(content).hexdigest()}.safetensors"
         home.update(dict.fromkeys(arrays, name))
         files[name] = len(content)
-        if not _holds(directory / name, content):
+        if not _has_content(directory / name, content):
             write_atomic(directory / name, content)
     places = ({"$array": path, "file": home[path]} for path, _ in arrays_in(state))
-    tree = map_arrays(state, lambda _: next(places))  # which meets the arrays in the same order
+    tree = map_arrays(state, lambda _: next(places))  # it visits arrays in the same order
     manifest = {"format": FORMAT, **about, "state": tree, "files": files}
     plain = json.loads(json_bytes(manifest))
     text = json_bytes({**manifest, "sha256": _digest(plain)}, indent=1)
@@ -71,7 +71,7 @@ def write(directory: Path, about: Mapping[str, Any], state: State) -> None:
         )
     write_atomic(directory / MANIFEST, text)
     for old in directory.iterdir():
-        if _ours(old.name) and old.name not in (LOCK, *files):
+        if _is_own_file(old.name) and old.name not in (LOCK, *files):
             with suppress(OSError):  # an extra file does no harm
                 old.unlink()
 
@@ -83,12 +83,12 @@ def read(directory: Path) -> tuple[dict[str, Any], State]:
     missing or damaged because a saver has replaced the memory meanwhile, reading starts again.
     """
     _refuse_link(directory)
-    manifest = _manifest(directory)
+    manifest = _read_manifest(directory)
     for _ in range(ATTEMPTS):
         try:
             return _read_arrays(directory, dict(manifest))
         except DgdmnError:
-            latest = _manifest(directory)
+            latest = _read_manifest(directory)
             if latest == manifest:
                 raise
             manifest = latest
@@ -100,7 +100,7 @@ def _read_arrays(directory: Path, manifest: dict[str, Any]) -> tuple[dict[str, A
     try:
         files, state = dict(manifest.pop("files")), manifest.pop("state")
         for name, size in files.items():
-            arrays.update(_arrays(directory, name, size))
+            arrays.update(_read_array_file(directory, name, size))
         state = _with_arrays(state, arrays)
     except (RecursionError, *_PARSE_ERRORS) as error:
         raise _damaged(directory / MANIFEST, f"it does not fit its files ({error})") from error
@@ -120,7 +120,7 @@ def check_place(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; a memory is saved as a directory")
     # Listed first: another process may save its first manifest meanwhile.
-    foreign = sorted(path.name for path in directory.glob("*") if not _ours(path.name))
+    foreign = sorted(path.name for path in directory.glob("*") if not _is_own_file(path.name))
     if holds_memory(directory):
         with suppress(DgdmnError, AttributeError):
             if _parse(directory / MANIFEST).keys() >= {"format", "state", "files", "sha256"}:
@@ -130,29 +130,29 @@ def check_place(directory: Path) -> None:
 
 
 def discard(directory: Path, *parents: Path) -> None:
-    """Remove what an interrupted save left, and the directories if they are empty then; not through a link."""
+    """Remove files of an interrupted save, then directories that are empty. Links are not followed."""
     if directory.is_symlink():
         return
     with suppress(OSError):  # the error that interrupted the save is reported instead
         for path in directory.iterdir():
-            if _ours(path.name):
+            if _is_own_file(path.name):
                 path.unlink()
         for empty in (directory, *parents):
             empty.rmdir()
 
 
-def _ours(name: str) -> bool:
+def _is_own_file(name: str) -> bool:
     """Whether an interrupted save may have left this file, or it is the lock."""
     return name == LOCK or bool(_ARRAY_FILE.fullmatch(name) or _TEMPORARY.fullmatch(name))
 
 
 def _refuse_link(directory: Path) -> None:
-    """The directories that we make ourselves are not links; `load` and `save` resolve one that a user names."""
+    """Refuse a symbolic link. Links that a user names are resolved by `load` and `save` first."""
     if directory.is_symlink():
         raise DgdmnError(f"{directory} is a link, not a directory; remove it")
 
 
-def _holds(path: Path, content: bytes) -> bool:
+def _has_content(path: Path, content: bytes) -> bool:
     """Whether a regular file has this content."""
     with suppress(DgdmnError), _open(path) as (file, size):
         return size == len(content) and file.read() == content
@@ -181,7 +181,7 @@ def _with_arrays(tree: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     return tree
 
 
-def _manifest(directory: Path) -> dict[str, Any]:
+def _read_manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
     with os_errors("read", path):
         if not path.exists() and not path.is_symlink():
@@ -209,12 +209,12 @@ def _parse(path: Path) -> Any:
             raise _damaged(path, f"it has {size:,} bytes, expected {MAX_MANIFEST_BYTES:,} at most")
         content = file.read(size)
     try:
-        return json.loads(content, parse_constant=_finite, parse_float=_finite)
+        return json.loads(content, parse_constant=_parse_finite, parse_float=_parse_finite)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from error
 
 
-def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
+def _read_array_file(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
     """The arrays of one file, by file and path. It is read only if its size and checksum are right."""
     if not isinstance(name, str) or not _ARRAY_FILE.fullmatch(name) or not isinstance(size, int):
         raise _damaged(directory / MANIFEST, f"{name!r} is not the name of an array file")
@@ -238,7 +238,7 @@ def _arrays(directory: Path, name: Any, size: Any) -> dict[str, NDArray[Any]]:
         raise DgdmnError(f"{path} has {size:,} bytes; load it with more memory") from error
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     if not math.isfinite(number := float(text)):
         raise ValueError(f"{text} is not a finite number")
     return number

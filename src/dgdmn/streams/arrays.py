@@ -29,8 +29,8 @@ Groups = dict[str, Rows]  # the rows of each task
 Bounds = NDArray[Any] | None  # values of the order at which tasks were cut, and the last one
 
 
-class _Form(NamedTuple):
-    """How rows become tasks: what names their parts, and what cuts them."""
+class _TaskOptions(NamedTuple):
+    """Column roles, and how rows are divided into tasks."""
 
     label: str | None = None
     task: Any = None
@@ -100,33 +100,33 @@ def from_arrays(
     check_fraction("test_size", test_size)
     if test is None and test_size == 0:
         raise UsageError("test_size is 0 and test is missing: give test= or a fraction above 0")
-    form = _Form(label, task, order_by, tasks, ignore, text)
+    form = _TaskOptions(label, task, order_by, tasks, ignore, text)
     form.check_roles()
     if _is_list_of(data, lambda item: isinstance(item, Task)):
-        _refuse_extra("a list of Task", y=y, test=test, **_cutting(form))
+        _refuse_extra("a list of Task", y=y, test=test, **_task_options(form))
         if any(item.validation is not None for item in data):
             raise UsageError("a task has validation rows: give (name, X, y) and validation=")
         test = [(item.name, item.test.x, item.test.y) for item in data]
         data = [(item.name, item.train.x, item.train.y) for item in data]
-        form = _Form()
+        form = _TaskOptions()
     if _is_list_of(data, _is_named_task):
-        _refuse_extra("a list of (name, X, y)", y=y, label=label, **_cutting(form))
+        _refuse_extra("a list of (name, X, y)", y=y, label=label, **_task_options(form))
         train, by_class = _group_named(data), False
-        held = None if test is None else _group_test(test, form, None, None)
+        test_groups = None if test is None else _group_test(test, form, None, None)
     else:
         arrays = _read(data, y, form, "data", None)
         train, bounds = _group_by_task(arrays, form, _name(data, "data"), None)
-        held = None if test is None else _group_test(test, form, arrays, bounds)
+        test_groups = None if test is None else _group_test(test, form, arrays, bounds)
         by_class = arrays.task is None and not tasks
         if shuffle and by_class:
             order = seeded_rng(seed, "order of classes").permutation(len(train))
             train = {list(train)[i]: list(train.values())[i] for i in order}
     common = False
-    if held is None:
+    if test_groups is None:
         split = partial(_split, test_size=test_size, seed=seed)
         parts = {key: split(key, train[key], number) for number, key in enumerate(train)}
     else:
-        parts, common = _pair(train, held, by_class)
+        parts, common = _pair_with_test(train, test_groups, by_class)
     labels = [
         (key, tuple(np.unique(np.concatenate([rows.y for rows in pair[: 2 - common]])).tolist()))
         for key, pair in parts.items()
@@ -159,14 +159,14 @@ def from_frame(
     they are the order. `test` is a frame with the same columns, except that it may lack `task`; `options`
     are those of `from_arrays`.
     """
-    form = _Form(label, task, order_by, tasks, ignore, text)
+    form = _TaskOptions(label, task, order_by, tasks, ignore, text)
     form.check_roles()
     source = _read_frame(frame, form, "frame", None)
-    held = None if test is None else _read_frame(test, form, "test", source)
-    return from_arrays(source, tasks=tasks, test=held, name=name, **options)
+    test_frame = None if test is None else _read_frame(test, form, "test", source)
+    return from_arrays(source, tasks=tasks, test=test_frame, name=name, **options)
 
 
-def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arrays:
+def _read(data: Any, y: Any, form: _TaskOptions, what: str, like: Arrays | None) -> Arrays:
     """Samples, labels, tasks and order from a path, a frame that was read, or arrays."""
     if isinstance(data, Arrays):
         return data
@@ -175,7 +175,7 @@ def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arr
             raise UsageError(f"y is given beside {data}: name the label column with label= instead")
         shape = like.X.shape[1:] if like is not None and like.X.ndim > 2 else ()
         columns: dict[str, Any] = {"label": form.label, "task": form.task_name}
-        columns |= {"order": form.order_name, "ignore": form.ignore, "text": form.text}
+        columns |= {"order_by": form.order_name, "ignore": form.ignore, "text": form.text}
         arrays = read_arrays(data, shape=shape, needs_task=like is None, **columns)
         if arrays.table is not None and like is None:
             warn_about_names(arrays.table, Columns.fit(arrays.table, form.text))
@@ -197,7 +197,7 @@ def _read(data: Any, y: Any, form: _Form, what: str, like: Arrays | None) -> Arr
     return arrays
 
 
-def _read_frame(frame: Any, form: _Form, what: str, like: Arrays | None) -> Arrays:
+def _read_frame(frame: Any, form: _TaskOptions, what: str, like: Arrays | None) -> Arrays:
     """The same from a data frame; the kinds of its columns are those of `like`."""
     column = {str(one): one for one in frame.columns}
     if like is not None and form.task not in column:
@@ -274,7 +274,9 @@ def _group_named(data: Iterable[tuple[str, Any, Any]]) -> Groups:
     return groups
 
 
-def _group_by_task(arrays: Arrays, form: _Form, what: str, bounds: Bounds) -> tuple[Groups, Bounds]:
+def _group_by_task(
+    arrays: Arrays, form: _TaskOptions, what: str, bounds: Bounds
+) -> tuple[Groups, Bounds]:
     """The rows of each task by its name, in the order of the tasks; and the values between cut tasks."""
     rows, task, order = _to_rows(arrays, what), arrays.task, arrays.order
     if order is not None:
@@ -282,7 +284,9 @@ def _group_by_task(arrays: Arrays, form: _Form, what: str, bounds: Bounds) -> tu
             raise UsageError(f"{what}: order_by must have a number or a date for each row")
         if (order != order).any():
             row = int(np.argmax(order != order))
-            raise UsageError(f"{what} has no order in row {row} (from 0): fill or remove it")
+            raise UsageError(
+                f"{what} has no value to order by in row {row} (from 0): fill or remove it"
+            )
         by_order = np.argsort(order, kind="stable")
         rows, order = rows.take(by_order), order[by_order]
         task = None if task is None else task[by_order]
@@ -303,7 +307,7 @@ def _cut(
     """Tasks of equal size for n sorted rows; test rows are cut where the training rows were."""
     if bounds is not None and order is not None:
         number = np.searchsorted(bounds[:-1], order, side="right")
-        number = number + (order[0] > bounds[-1])  # all are later than the data: none of its tasks
+        number = number + (order[0] > bounds[-1])  # later than all training rows
     else:
         if isinstance(tasks, bool) or not isinstance(tasks, int) or not 1 <= tasks <= n:
             raise UsageError(f"tasks is {tasks!r}: {what} has {n} rows, give 1 to {n}")
@@ -313,12 +317,12 @@ def _cut(
     return np.array([f"part {one + 1}" for one in number.tolist()]), bounds
 
 
-def _group_test(test: Any, form: _Form, train: Arrays | None, bounds: Bounds) -> Groups:
+def _group_test(test: Any, form: _TaskOptions, train: Arrays | None, bounds: Bounds) -> Groups:
     if _is_list_of(test, _is_named_task):
         return _group_named(test)
     if isinstance(test, Arrays) or not isinstance(test, tuple):
         with warnings.catch_warnings():
-            if train is not None:  # they were mentioned there
+            if train is not None:  # the same warning was shown for the training data
                 warnings.filterwarnings("ignore", ".*: dates in .* are left out")
             arrays = _read(test, None, form, "test", train)
     elif len(test) not in (2, 3):
@@ -335,12 +339,12 @@ def _name(data: Any, what: str) -> str:
     return str(data) if isinstance(data, (str, os.PathLike)) else what
 
 
-def _cutting(form: _Form) -> dict[str, Any]:
+def _task_options(form: _TaskOptions) -> dict[str, Any]:
     named = {"ignore": form.ignore or None, "text": form.text or None}
     return {"task": form.task, "order_by": form.order_by, "tasks": form.tasks or None, **named}
 
 
-def _refuse_names(form: _Form) -> None:
+def _refuse_names(form: _TaskOptions) -> None:
     """Refuse names of columns beside arrays, which have none."""
     named = {**form.roles, "ignore": form.ignore or None, "text": form.text or None}
     for option, value in named.items():
@@ -349,7 +353,7 @@ def _refuse_names(form: _Form) -> None:
             raise UsageError(f"{option}={value!r} names a column of a file: give {kind} instead")
 
 
-def _pair(train: Groups, test: Groups, by_class: bool) -> tuple[dict[str, Parts], bool]:
+def _pair_with_test(train: Groups, test: Groups, by_class: bool) -> tuple[dict[str, Parts], bool]:
     """Training and test rows of each task; and whether all rows of the test are tested after every task."""
     _check_shapes("data and test", (*train.values(), *test.values()))
     ours, theirs = (
@@ -361,12 +365,12 @@ def _pair(train: Groups, test: Groups, by_class: bool) -> tuple[dict[str, Parts]
     if not train.keys() & test.keys():
         whole = concat_rows([*test.values()])
         return {key: (rows, whole) for key, rows in train.items()}, True
-    if odd := sorted(train.keys() ^ test.keys()):
+    if unmatched := sorted(train.keys() ^ test.keys()):
         advice = "give test none of the data's tasks to test all its rows after every task"
         advice = f"give both all tasks, or {advice}"
         if by_class:
             advice = "give both all classes, or give the data tasks"
-        listed = f"{'classes' if by_class else 'tasks'} {join_names(map(repr, odd))}"
+        listed = f"{'classes' if by_class else 'tasks'} {join_names(map(repr, unmatched))}"
         raise UsageError(f"{listed} are in only one of data and test: {advice}")
     return {key: (rows, test[key]) for key, rows in train.items()}, False
 
@@ -393,7 +397,7 @@ def _to_array(name: str, value: Any) -> NDArray[Any]:
     pairs = zip(value, array.tolist(), strict=True) if isinstance(value, (list, tuple)) else ()
     # an array changes "a\0" to "a", and 2**53 + 1 beside 0.5 to 2**53; NaN is refused later
     if array.ndim == 1 and any(one != other and one == one for one, other in pairs):
-        raise UsageError(f"{name} has values that an array changes: give values of one type")
+        raise UsageError(f"{name} mixes types that numpy would convert; use values of one type")
     return array
 
 

@@ -55,8 +55,8 @@ class TaskStream(Sequence[Task]):
 
     `tasks` lists each task's name and labels. `load` maps a task's number to (train, test), or to
     (train, validation, test) if the stream cuts its own validation rows. `augment` maps a task's
-    number and the rows left after the validation split to the rows to train on. A function as
-    `note` is called when the note is read. `common_test` says that all tasks have the same test
+    number and the rows left after the validation split to the rows to train on. If `note` is a
+    function, it is called each time the note is read. `common_test` says that all tasks have the same test
     rows, which belong to no task. `unknown` maps "test" or "validation" to rows of no class.
     `has_missing` says that values are missing: they are NaN in rows of shape (n, d).
 
@@ -121,7 +121,7 @@ class TaskStream(Sequence[Task]):
     def unknown_rows(self, part: Literal["test", "validation"] = "test") -> NDArray[Any]:
         """Return rows that belong to no class; tune on those of "validation"."""
         if self._unknown is None:
-            raise UsageError(f"stream {self.name!r} has no unknown rows: ask has_unknown first")
+            raise UsageError(f"stream {self.name!r} has no unknown rows; check has_unknown first")
         if part not in ("test", "validation"):
             raise UsageError(f"part is {part!r}: choose test or validation")
         return self._unknown(part)
@@ -184,17 +184,17 @@ def seeded_rng(seed: int, use: str, *numbers: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(use.encode()), *numbers]))
 
 
-def to_unit(pixels: Pixels) -> NDArray[np.float32]:
+def scale_to_unit(pixels: Pixels) -> NDArray[np.float32]:
     """Scale gray values from 0..255 to float32 in [0, 1]."""
     return np.divide(pixels, np.float32(255), dtype=np.float32)
 
 
-def one_class(x: NDArray[Any], label: int) -> Rows:
+def label_rows(x: NDArray[Any], label: int) -> Rows:
     """Return rows that all have the same label, scaled as by `scale`."""
     return scale(Rows(x, np.full(len(x), label)))
 
 
-def rows_of(rows: Rows, labels: Sequence[int]) -> Rows:
+def select_labels(rows: Rows, labels: Sequence[int]) -> Rows:
     """Return the rows with these labels, scaled as by `scale`."""
     return scale(rows.take(np.isin(rows.y, labels)))
 
@@ -206,7 +206,7 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
 
 def scale(rows: Rows) -> Rows:
     """Return rows of float32 with int64 labels; bytes are scaled to [0, 1]."""
-    x = to_unit(rows.x) if rows.x.dtype == np.uint8 else rows.x.astype(np.float32)
+    x = scale_to_unit(rows.x) if rows.x.dtype == np.uint8 else rows.x.astype(np.float32)
     return Rows(x, rows.y.astype(np.int64))
 
 

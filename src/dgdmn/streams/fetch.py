@@ -54,7 +54,7 @@ NPM_SECONDS = 180
 OFFLINE = "no connection"
 
 
-class Copy(NamedTuple):
+class LocalFile(NamedTuple):
     """A file and where it is. If it is missing, `path` is None and `source` is "missing"."""
 
     file: str
@@ -87,20 +87,20 @@ def cache_dir() -> Path:
     return Path(os.environ.get("DGDMN_CACHE") or pooch.os_cache("dgdmn")).expanduser()
 
 
-def where(name: str) -> list[Copy]:
-    """Return the copy in use of each file of a dataset or stream. Reads no file."""
+def locate(name: str) -> list[LocalFile]:
+    """Return, for each file of a dataset or stream, the copy that will be used. Opens no file."""
     dataset = dataset_of(name)
     return [_copies(dataset, names)[0] for names in DATASETS[dataset]] if dataset else []
 
 
-def verify(name: str) -> list[Copy]:
+def verify(name: str) -> list[LocalFile]:
     """Check each file of a dataset or stream completely, without raising."""
-    return [_verify(copy) for copy in where(name)]
+    return [_verify(copy) for copy in locate(name)]
 
 
 def find(dataset: str) -> dict[str, Path]:
     """Return a checked path for each file of a dataset; if one is missing, `fetch` the dataset."""
-    paths = [copy.path for copy in where(dataset)]
+    paths = [copy.path for copy in locate(dataset)]
     if None in paths:
         paths = [copy.path for copy in fetch(dataset)]
     found = {names[0]: path for names, path in zip(DATASETS[dataset], paths, strict=True) if path}
@@ -110,7 +110,7 @@ def find(dataset: str) -> dict[str, Path]:
 
 
 def read(dataset: str, parse: Callable[..., Parsed]) -> Parsed:
-    """Return what `parse` makes of a dataset's files, once as long as they do not change."""
+    """Parse a dataset's files; the result is cached until a file changes."""
     files = tuple((path, path.stat().st_mtime_ns) for path in find(dataset).values())
     return cast(Parsed, _parse(parse, files))
 
@@ -120,7 +120,7 @@ def _parse(parse: Callable[..., Any], files: tuple[tuple[Path, int], ...]) -> An
     return parse(*(path for path, _ in files))
 
 
-def fetch(name: str, progress: Progress = lambda *_: None) -> list[Copy]:
+def fetch(name: str, progress: Progress = lambda *_: None) -> list[LocalFile]:
     """Download files that are missing, damaged or partial, and return where each file is now.
 
     Partial Quick, Draw! files stay in use if the official ones cannot be downloaded.
@@ -138,20 +138,22 @@ def fetch(name: str, progress: Progress = lambda *_: None) -> list[Copy]:
     failures = _download_all(dataset, wanted, progress)
     if failures := {names: why for names, why in failures.items() if not used[names].ok}:
         raise _unavailable(dataset, failures, damaged)
-    return where(dataset)
+    return locate(dataset)
 
 
-def _copies(dataset: str, names: Names) -> list[Copy]:
+def _copies(dataset: str, names: Names) -> list[LocalFile]:
     """Return all copies of a file, the one to use first; if there is none, a "missing" one."""
     folders = {"cache": cache_dir()}
     if data := os.environ.get("DGDMN_DATA"):
         folders["DGDMN_DATA"] = Path(data).expanduser()
     places = [(source, root / dataset / name) for source, root in folders.items() for name in names]
-    found = [Copy(f"{dataset}/{path.name}", path, key) for key, path in places if path.is_file()]
-    return found or [Copy(f"{dataset}/{names[0]}", None, "missing")]
+    found = [
+        LocalFile(f"{dataset}/{path.name}", path, key) for key, path in places if path.is_file()
+    ]
+    return found or [LocalFile(f"{dataset}/{names[0]}", None, "missing")]
 
 
-def _verify(copy: Copy) -> Copy:
+def _verify(copy: LocalFile) -> LocalFile:
     if copy.path is None:
         return copy._replace(message="missing: run `dgdmn data fetch`")
     try:
@@ -160,7 +162,7 @@ def _verify(copy: Copy) -> Copy:
         return copy._replace(message=str(error))
 
 
-def _unavailable(dataset: str, failures: Failures, damaged: Sequence[Copy]) -> DataError:
+def _unavailable(dataset: str, failures: Failures, damaged: Sequence[LocalFile]) -> DataError:
     """Return an error that says which files are missing, what was tried, and where to put them."""
     names, reasons = next(iter(failures.items()))
     data = "absent" if os.environ.get("DGDMN_DATA") else "not set"

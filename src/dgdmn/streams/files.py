@@ -17,7 +17,7 @@ from dgdmn.streams.arrays import from_arrays
 from dgdmn.streams.base import TaskStream
 
 _PATHS = ("path", "test")
-"""Where the data is. It may move, so a run is recognized without it."""
+"""Fields that are paths. They may change, so they are not part of a run's key."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class DataFile:
             if not place.exists():
                 raise UsageError(f"{place} does not exist; name a file or a folder")
         digest = _digest_files(places)
-        held = None if test is None else str(places[1])
-        return cls(str(places[0]), test=held, digest=digest, **options)
+        test_path = None if test is None else str(places[1])
+        return cls(str(places[0]), test=test_path, digest=digest, **options)
 
     @classmethod
-    def of(cls, stream: TaskStream) -> Self:
+    def from_stream(cls, stream: TaskStream) -> Self:
         """The data of a stream that was made in Python."""
         head = (stream.task_names, stream.validation, *(("common test",) * stream.common_test))
         digest = hashlib.sha256(repr(head).encode())
@@ -92,16 +92,16 @@ class DataFile:
         return values | {"ignore": list(self.ignore), "text": list(self.text)}
 
     def options(self) -> dict[str, Any]:
-        """How rows become tasks: what was asked for beside the paths."""
+        """The options that divide rows into tasks, without paths and digest."""
         values = self.to_json().items()
         return {k: v for k, v in values if v and k not in (*_PATHS, "digest")}
 
     def load(self, *, seed: int = 0, validation: float = 0.0) -> TaskStream:
-        """The stream, if the data is where and what it was. What reading warns of is in its note."""
+        """Load the stream; refuse missing or changed files. Warnings of the reader are added to its note."""
         if not self.path:
             advice = "call dgdmn.run_stream with it again to continue"
             raise UsageError(f"the data of this run came from Python; {advice}")
-        advice = "put it back, or repeat the run command with its new place"
+        advice = "put it back, or repeat the run command with the new path"
         places = [Path(one) for one in (self.path, self.test) if one]
         for path in places:
             if not path.exists():

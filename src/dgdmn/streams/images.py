@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import DataError
 from dgdmn.streams import fetch
-from dgdmn.streams.base import Pixels, Rows, TaskStream, one_class, seeded_rng, split
+from dgdmn.streams.base import Pixels, Rows, TaskStream, label_rows, seeded_rng, split
 
 SIZE = (28, 28)
 TRAIN, TEST = 4500, 500
@@ -33,7 +33,7 @@ def hindi(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
 
 def _load_hindi(number: int) -> tuple[Rows, Rows]:
     train, test = read_consonants()[fetch.CONSONANTS[number]]
-    return one_class(train, number), one_class(test, number)
+    return label_rows(train, number), label_rows(test, number)
 
 
 def read_consonants() -> Characters:
@@ -89,7 +89,7 @@ def _load_embedded(digit: int) -> tuple[Rows, Rows]:
     data = load_digits()
     small = data.images[data.target == digit].astype(np.float32) / 16
     axis = interpolation_matrix(8, SIZE[0])
-    rows = one_class(np.clip(axis @ small @ axis.T, 0, 1), digit)
+    rows = label_rows(np.clip(axis @ small @ axis.T, 0, 1), digit)
     # Seed 0 instead of the stream's seed: runs with different seeds share the test rows.
     return split(rows, 0.2, seeded_rng(0, "embedded test part", digit), str(digit))
 
@@ -120,7 +120,7 @@ def _load_shape(seed: int, number: int) -> tuple[Rows, Rows]:
     order = seeded_rng(seed, "shapes split", number).permutation(len(drawings))
     n_test = min(len(drawings) // 5, TEST)
     train, test = drawings[order[n_test : n_test + TRAIN]], drawings[order[:n_test]]
-    return one_class(train, number), one_class(test, number)
+    return label_rows(train, number), label_rows(test, number)
 
 
 def read_drawings() -> dict[str, Pixels]:
@@ -138,7 +138,7 @@ def _parse_drawings(*paths: Path) -> dict[str, Pixels]:
 def _augment(seed: int, validation: float, number: int, train: Rows) -> Rows:
     n = TRAIN - round(validation * TRAIN)
     # Runs after the test and validation splits, so no copy of a held-out drawing is trained on.
-    return one_class(add_warped(train.x, n, seeded_rng(seed, "shapes warp", number)), number)
+    return label_rows(add_warped(train.x, n, seeded_rng(seed, "shapes warp", number)), number)
 
 
 def _note() -> str:

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from dgdmn.core.errors import UsageError
 from dgdmn.streams import fetch
-from dgdmn.streams.base import Pixels, Rows, TaskStream, one_class, rows_of, scale, seeded_rng
+from dgdmn.streams.base import (
+    Pixels,
+    Rows,
+    TaskStream,
+    label_rows,
+    scale,
+    seeded_rng,
+    select_labels,
+)
 from dgdmn.streams.readers import read_idx
 
 SHAPE = (28, 28)
@@ -70,7 +78,7 @@ def parse_idx(*paths: Path) -> tuple[Rows, Rows]:
 
 
 def _load_digits(*digits: int) -> tuple[Rows, Rows]:
-    train, test = (rows_of(part, digits) for part in read_mnist())
+    train, test = (select_labels(part, digits) for part in read_mnist())
     return train, test
 
 
@@ -81,7 +89,7 @@ def _load_pair(number: int) -> tuple[Rows, Rows]:
 def _load_reflected(classes: int, numbers: Sequence[int], place: int) -> tuple[Rows, Rows]:
     kind, digit = divmod(numbers[place], 10)
     label, parts = numbers[place] % classes, _load_digits(digit)
-    train, test = (one_class(reflect(part.x, kind), label) for part in parts)
+    train, test = (label_rows(reflect(part.x, kind), label) for part in parts)
     return train, test
 
 

@@ -24,7 +24,14 @@ from numpy.typing import NDArray
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.text import join_names
 from dgdmn.streams import tables
-from dgdmn.streams.tables import LABEL_BYTES, MAX_BYTES, Arrays, Wanted, check_size, to_labels
+from dgdmn.streams.tables import (
+    LABEL_BYTES,
+    MAX_BYTES,
+    Arrays,
+    ColumnOptions,
+    check_size,
+    to_labels,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -36,7 +43,7 @@ NPZ_KEYS = {"X": ("X", "x", "images"), "y": ("y", "labels", "label"), "task": ("
 FILE_TYPES = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .npz, .npy or a folder of images"
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-"""What Pillow may decode, whatever the suffix says; for others it may start programs."""
+"""Formats that Pillow may decode, whatever the suffix. For other formats it may start external programs."""
 GRAY = ("1", "L", "LA")
 """Pillow's modes of images without color."""
 MAX_PIXELS = 4096 * 4096
@@ -49,7 +56,7 @@ def read_arrays(
     label: str | None = None,
     task: str | None = None,
     needs_task: bool = True,
-    order: str | None = None,
+    order_by: str | None = None,
     ignore: Collection[str] = (),
     text: Collection[str] = (),
     shape: tuple[int, ...] = (),
@@ -58,13 +65,14 @@ def read_arrays(
     """Read samples, labels and tasks from a table, an .npz or .npy file or a folder of images.
 
     `label` and `task` name columns of a table or npz arrays; by default "label" and "task" where they
-    exist. `order`, `ignore` and `text` name columns of a table: one to order rows by, those to leave out, and
+    exist. `order_by`, `ignore` and `text` name columns of a table: one to order rows by, those to leave out, and
     those that are sentences. A folder holds images, or a folder per class, or folders per task and class;
-    they are resized to `shape`, or to one size if they have several. `remembered` are a label column, columns
-    to leave out and columns of tasks that a file need not have; without `needs_task`, `task` is one of them.
+    they are resized to `shape`, or to one size if they have several. `remembered`: label column,
+    columns to leave out and task columns from earlier calls; a file need not have them. With `needs_task=False`
+    the same holds for `task`.
     """
     path = Path(path)
-    wanted = Wanted(label, task, order, ignore, text, *remembered)
+    wanted = ColumnOptions(label, task, order_by, ignore, text, *remembered)
     if not needs_task and task is not None:
         wanted = wanted._replace(task=None, remembered_tasks=(task,))
     packed = path.suffix.lower() == ".gz"
@@ -75,7 +83,7 @@ def read_arrays(
         raise UsageError(f"{path} has an unknown type: give {FILE_TYPES}")
     if path.exists() and not path.is_dir() and not path.is_file():
         raise DataError(f"{path} is a pipe or a device: save the data as a file")
-    if (path.is_dir() or kind not in readers) and (order is not None or ignore or text):
+    if (path.is_dir() or kind not in readers) and (order_by is not None or ignore or text):
         lacks = "it has no columns to order by, ignore or read as text"
         raise UsageError(f"{path} is not a table: {lacks}")
     try:
@@ -213,7 +221,7 @@ def _common_size(path: Path, sizes: Sequence[Size], given: Size | None) -> Size:
 
 @contextmanager
 def _open_image(file: Path) -> Iterator["Image"]:
-    """An upright image of an allowed format and size. An error while it is open is the fault of its file."""
+    """Open an upright image of an allowed format and size. Errors inside the block are errors of the image file."""
     from PIL import ExifTags, Image, ImageOps
 
     try:

@@ -18,8 +18,8 @@ from dgdmn.streams.base import (
     TaskStream,
     check_fraction,
     concat_rows,
-    rows_of,
     seeded_rng,
+    select_labels,
     split,
 )
 from dgdmn.streams.images import parse_characters
@@ -114,7 +114,7 @@ def hapt_users(*, seed: int = 0, validation: float = 0.0) -> TaskStream:
     """Return a task with all six activities for each training user, in the order of their numbers.
 
     All tasks have the same test rows, those of the test users. Users held out for validation are
-    no tasks.
+    not tasks.
     """
     users, held_out, test_users = _split_users(validation)
     activities = tuple(range(len(fetch.CLASSES["hapt"])))
@@ -136,14 +136,14 @@ def _draw_tasks(name: str, names: Names, seed: int, size: int = 1) -> Tasks:
 def _stream(
     name: str, classes: Names, shape: Shape, read: Read, seed: int, validation: float, size: int = 1
 ) -> TaskStream:
-    """Return a stream whose tasks are the rows of `size` classes each in what `read` returns."""
+    """Return a stream with `size` classes per task, made from the rows that `read` returns."""
     tasks, note = _draw_tasks(name, classes, seed, size), fetch.NOTES.get(name, "")
     load = partial(_load, read, tasks)
     return TaskStream(name, tasks, shape, load, seed=seed, validation=validation, note=note)
 
 
 def _load(read: Read, tasks: Tasks, number: int) -> Parts:
-    train, test = (rows_of(part, tasks[number][1]) for part in read())
+    train, test = (select_labels(part, tasks[number][1]) for part in read())
     return train, test
 
 
@@ -219,7 +219,7 @@ def _load_hapt(
     *users, activities = tasks[number]
     rows, user = fetch.read("hapt", _parse_hapt)
     parts = (rows.take(np.isin(user, part)) for part in users)
-    train, held_out, test = (rows_of(part, activities) for part in parts)
+    train, held_out, test = (select_labels(part, activities) for part in parts)
     return train, held_out if len(held_out) else None, test
 
 

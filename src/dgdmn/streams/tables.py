@@ -28,7 +28,7 @@ from dgdmn.core.text import join_names, shorten
 MAX_BYTES = 1 << 30
 """Most bytes of the values of a file or folder, checked before they are read. Reading takes about twice that."""
 LABEL_BYTES = 64
-"""What a text counts beside its characters: about what Python needs for a string."""
+"""Bytes counted per text in addition to its characters: about the overhead of a Python string."""
 MAX_ROW_CHARACTERS = 1 << 24
 """Most characters of a csv row."""
 CHUNK_ROWS, CHUNK_CHARACTERS = 1_000, 1 << 22
@@ -42,8 +42,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
-class Wanted(NamedTuple):
-    """Which columns of a table a caller names. All must exist, except those that are only remembered."""
+class ColumnOptions(NamedTuple):
+    """Columns named by the caller. They must exist; `remembered_*` come from earlier calls and need not."""
 
     label: str | None = None
     task: str | None = None
@@ -105,7 +105,7 @@ class _Places(NamedTuple):
     features: list[int]
 
 
-def _find_columns(path: Path, names: Sequence[str], wanted: Wanted) -> _Places:
+def _find_columns(path: Path, names: Sequence[str], wanted: ColumnOptions) -> _Places:
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise DataError(f"{path} has {times} columns named {name!r}: give each its own name")
@@ -141,7 +141,7 @@ def _find(path: Path, names: Sequence[str], name: str | None, default: str) -> i
 # csv
 
 
-def read_csv(path: Path, wanted: Wanted) -> Arrays:
+def read_csv(path: Path, wanted: ColumnOptions) -> Arrays:
     """Read a table of text with a header line; commas, semicolons or tabs separate its columns."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     with opened(path, "rt", newline="", encoding="utf-8-sig") as file:
@@ -158,13 +158,13 @@ def read_csv(path: Path, wanted: Wanted) -> Arrays:
             raise DataError(f"{path} has no header: {header}")
         places = _find_columns(path, names, wanted)
         given = dict.fromkeys([places.label], "label") | dict.fromkeys([places.task], "task")
-        columns: dict[int, _Cells | _Texts] = {
-            i: _Texts(path, names[i], given.get(i, ""))
+        columns: dict[int, _FeatureColumn | _TextColumn] = {
+            i: _TextColumn(path, names[i], given.get(i, ""))
             for i, name in enumerate(names)
             if i in given or name in wanted.text
         }
         for i in (*places.features, *([] if places.order is None else [places.order])):
-            columns.setdefault(i, _Cells(path, names[i], to_number))
+            columns.setdefault(i, _FeatureColumn(path, names[i], to_number))
         for start, chunk in _chunks(path, itertools.chain([first], rows), len(names)):
             for i, column in columns.items():
                 column.extend([row[i] for row in chunk], start)
@@ -174,7 +174,12 @@ def read_csv(path: Path, wanted: Wanted) -> Arrays:
 
 
 def _to_arrays(
-    path: Path, names: Sequence[str], places: _Places, found: Found, first: int, wanted: Wanted
+    path: Path,
+    names: Sequence[str],
+    places: _Places,
+    found: Found,
+    first: int,
+    wanted: ColumnOptions,
 ) -> Arrays:
     """The columns as arrays, without the dates among the features; `first` is the number of the first row."""
     dates = [names[i] for i in places.features if found[i].dtype.kind == "M"]
@@ -268,8 +273,8 @@ def _chunks(path: Path, rows: Iterable[Row], n_columns: int) -> Iterator[tuple[i
         yield number + 1 - len(chunk), chunk
 
 
-class _Texts:
-    """Cells as they are: labels and tasks, which must have values, or sentences."""
+class _TextColumn:
+    """A column of text: labels or tasks, which must not be missing, or sentences."""
 
     def __init__(self, path: Path, name: str, part: str) -> None:
         self.path, self.name, self.part = path, name, part
@@ -299,7 +304,7 @@ class _Texts:
         return _objects(self.cells)
 
 
-class _Cells:
+class _FeatureColumn:
     """Cells of a feature: numbers, categories, true and false, or dates."""
 
     def __init__(self, path: Path, name: str, to_number: Callable[[str], float | None]) -> None:
@@ -440,7 +445,7 @@ def to_labels(texts: Iterable[str]) -> NDArray[Any]:
 # parquet
 
 
-def read_parquet(path: Path, wanted: Wanted) -> Arrays:
+def read_parquet(path: Path, wanted: ColumnOptions) -> Arrays:
     """Read a parquet file of plain columns."""
     try:
         import pyarrow as pa
@@ -475,7 +480,7 @@ def read_parquet(path: Path, wanted: Wanted) -> Arrays:
     for i in used:
         name, column = schema.names[i], whole.column(schema.names[i])
         if i in (places.label, places.task):
-            labels = _Texts(path, name, "label" if i == places.label else "task")
+            labels = _TextColumn(path, name, "label" if i == places.label else "task")
             labels.extend(_label_texts(_cells(column, pa).tolist()), 1)
             check_size(path, labels.nbytes)
             found[i] = labels.values()

@@ -27,15 +27,17 @@ def opening(stream: Stream) -> Data:
     titles = [group.title for group in known]
     names = {g: g.title if titles.count(g.title) == 1 else g.name for g in known}
     algorithms = len({group.algorithm for group in stream.groups})
-    who = f"{algorithms} methods" if algorithms > 1 else stream.groups[0].title
-    who += f" in {len(stream.groups)} settings" if len(stream.groups) > algorithms else ""
-    how = ", one after the other" if stream.sequential else ""
-    did = "learned" if known else "is learning" if algorithms == 1 else "are learning"
-    text = [f"{who} {did} {count_noun(stream.n_tasks, 'task')}{how}.", *_ranking(names)]
+    subject = f"{algorithms} methods" if algorithms > 1 else stream.groups[0].title
+    subject += f" in {len(stream.groups)} settings" if len(stream.groups) > algorithms else ""
+    order_text = ", one after the other" if stream.sequential else ""
+    verb = "learned" if known else "is learning" if algorithms == 1 else "are learning"
+    text = [f"{subject} {verb} {count_noun(stream.n_tasks, 'task')}{order_text}.", *_ranking(names)]
     if not known and stream.sequential:  # the run that is furthest
         run = max(stream.runs, key=lambda run: len(run.accuracy))
         seen, share = count_noun(len(set(run.columns)), "task"), _percent(run.acc)
-        text.append(f"After {seen}, {run.info.title} has {share} right on what it has seen.")
+        text.append(
+            f"After {seen}, {run.info.title} classifies {share} of the test samples of these tasks correctly."
+        )
     if missing := sum(not run.complete for run in stream.runs):
         text.append(f"{count_noun(missing, 'run is', 'runs are')} not finished.")
     bars = []
@@ -53,15 +55,15 @@ def _ranking(names: Mapping[Group, str]) -> list[str]:
     if len(known) == 1:
         share, learned = (_percent(known[0].mean(number)) for number in ("acc", "learned"))
         several = len(known[0].first.accuracy) > 1
-        later = f"; accuracy right after each task was {learned}" if several else ""
-        return [f"Final accuracy is {share}{later}."]
+        suffix = f"; accuracy right after each task was {learned}" if several else ""
+        return [f"Final accuracy is {share}{suffix}."]
     best = COLUMNS[0].best_groups(known)
     if best:
         rows = any(group.stores_rows for group in known)
-        of = " of the methods that keep no training rows" if rows else ""
-        who = f"{_subject(best, names, 'remember')} most{of}"
+        scope = " among the methods that keep no training rows" if rows else ""
+        subject = f"{_subject(best, names, 'remember')} most{scope}"
         share = _percent(best[0].mean("acc"))
-        text.append(f"In the test on all tasks at the end, {who}: {share} right.")
+        text.append(f"In the final test on all tasks, {subject}: {share} correct.")
     if others := [group for group in known if not group.is_ceiling and group not in best]:
         share = _percent(others[-1].mean("acc"))
         least = [group for group in others if _percent(group.mean("acc")) == share]
