@@ -53,7 +53,7 @@ class ClassSums:
 
 
 if __name__ == "__main__":
-    testing.check_algorithm(OwnGNB, not_applicable={"epochs", "randomness"})
+    testing.check_algorithm(OwnGNB)
     model, stream = OwnGNB(), streams.load("embedded")
     for task in stream:
         model.partial_fit(task.train.x, task.train.y)

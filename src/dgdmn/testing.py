@@ -41,15 +41,17 @@ def check_algorithm(
     make: Callable[..., ContinualClassifier],
     *,
     keeps_rows: bool = False,
-    not_applicable: frozenset[str] | set[str] = frozenset(),
+    not_applicable: frozenset[str] | set[str] | None = None,
     **parameters: Any,
 ) -> None:
     """Raise an AssertionError unless the estimator behaves as an algorithm of this library must.
 
     `make(random_state=…, **parameters)` makes it; a class works. `keeps_rows`: it keeps training rows.
     `not_applicable` names what it does not have: "epochs" (it sends no EpochDone events) or "randomness"
-    (every seed gives the same result).
+    (every seed gives the same result); by default what its class says.
     """
+    if not_applicable is None:
+        not_applicable = make(random_state=0, **parameters).not_applicable
     tasks = _three_tasks()
     X = np.concatenate([*(x for x, _ in tasks), (tasks[0][0] + tasks[1][0]) / 2])
     events: list[Event] = []

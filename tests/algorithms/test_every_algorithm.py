@@ -30,21 +30,18 @@ def all_inputs(tasks):
     return np.concatenate([X for X, _ in tasks])
 
 
-def missing(name):
-    """What an algorithm does not have, of "epochs" and "randomness"."""
-    info, preset = algorithm_info(name), getattr(name, "preset", "deep")
-    mixture = info.generative and resolve(preset).generator == "mixture"
-    return {"epochs", "randomness"} if mixture else set(info.not_applicable)
+def has_epochs(name):
+    return algorithm_info(name).has_networks(resolve(getattr(name, "preset", "deep")).generator)
 
 
 def need_epochs(name):
-    if "epochs" in missing(name):
+    if not has_epochs(name):
         pytest.skip("it reads each row once; there are no epochs")
 
 
 def need_events(name):
     """A sleep is an event, too."""
-    if "epochs" in missing(name) and not algorithm_info(name).short_term:
+    if not has_epochs(name) and not algorithm_info(name).short_term:
         pytest.skip("it sends no events to interrupt")
 
 
@@ -65,7 +62,7 @@ def check_twins(model, twin, tasks):
 
 def test_the_public_contract_holds(name, make):
     make_one = functools.partial(make, name, min_steps=50)
-    check_algorithm(make_one, keeps_rows=name in KEEP_ROWS, not_applicable=missing(name))
+    check_algorithm(make_one, keeps_rows=name in KEEP_ROWS)
 
 
 def test_the_registry_says_which_algorithms_keep_rows():

@@ -111,7 +111,7 @@ def test_an_unregistered_algorithm_is_found_by_its_module_and_class(own_gnb, tas
     about = algorithm_info("own_algorithm:OwnGNB")
     assert (about.name, about.title) == ("own_algorithm:OwnGNB", "OwnGNB")
     assert [about.generative, about.short_term, about.exemplars] == [False] * 3
-    check_algorithm(own_gnb, not_applicable={"epochs", "randomness"})
+    check_algorithm(own_gnb)
     info = own_gnb().partial_fit(*tasks[0]).info()
     assert (info.algorithm, info.title) == ("own_algorithm:OwnGNB", "OwnGNB")
 

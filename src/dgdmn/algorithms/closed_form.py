@@ -47,6 +47,11 @@ class ClosedFormClassifier(ContinualClassifier):
     scale: Any = None
     """(center, spread) of the columns for `relu`; by default those of the first call."""
 
+    @property
+    def not_applicable(self) -> frozenset[str]:
+        """Sums have no epochs and no randomness."""
+        return frozenset({"epochs", "randomness"})
+
     def _new_inputs(self, X: NDArray[Any], config: Config, weight: Doubles | None = None) -> Inputs:
         features = self.features if callable(self.features) else config.features
         given: dict[str, Any] = {"image_shape": self.image_shape, "scale": self.scale}

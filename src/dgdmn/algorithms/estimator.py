@@ -83,6 +83,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     uses_task_names: ClassVar[bool] = True
     """Whether the algorithm uses task names; if not, they are ignored."""
 
+    @property
+    def not_applicable(self) -> frozenset[str]:
+        """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
+        return frozenset()
+
     @abstractmethod
     def _new_inputs(self, X: Array, config: Config, weight: Weights = None) -> Inputs:
         """What translates inputs like X for the memory."""

@@ -101,6 +101,12 @@ class GenerativeClassifier(WeightedClassifier, NetworkClassifier):
         check_is_fitted(self)
         return tuple(held.task for held in dual_of(self.fitted_).stm.awake)
 
+    @property
+    def not_applicable(self) -> frozenset[str]:
+        """The mixture memory has no epochs and no randomness."""
+        mixture = self._uses_mixture(self.resolve_config())
+        return frozenset({"epochs", "randomness"} if mixture else ())
+
     def sleep(self) -> Self:
         """Consolidate now what the short-term memory holds."""
         check_is_fitted(self)

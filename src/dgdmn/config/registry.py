@@ -56,8 +56,6 @@ class AlgorithmInfo:
     """Can be saved and resumed. References cannot."""
     together: bool = False
     """Learns all tasks at once, also without `dgdmn run --together`."""
-    not_applicable: tuple[str, ...] = ()
-    """What it does not have, of "epochs" and "randomness" (`dgdmn.testing.check_algorithm`)."""
 
     def has_networks(self, generator: str) -> bool:
         """Whether it trains networks with this `generator`; assumed true for algorithms of other packages."""

@@ -34,10 +34,21 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Chunk(Rows):
-    """Rows that arrive together; a task of None says that the boundaries of tasks are unknown."""
+class Chunk:
+    """Samples that arrive together, with labels or without."""
 
+    x: NDArray[Any]
+    y: NDArray[Any] | None = None
+    """Labels, shape (n,); None: not known."""
     task: str | None = None
+    """The task they belong to; None: where tasks begin and end is not known."""
+
+    def __post_init__(self) -> None:
+        if self.y is not None:
+            Rows(self.x, self.y)  # checks the lengths
+
+    def __len__(self) -> int:
+        return len(self.x)
 
 
 @dataclass(frozen=True, eq=False)
