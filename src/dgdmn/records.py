@@ -129,6 +129,10 @@ class RunRecord:
             summary=read_json(directory / SUMMARY) if (directory / SUMMARY).exists() else None,
         )
 
+    def __repr__(self) -> str:
+        """Short: a record has matrices and a long configuration."""
+        return f"RunRecord({self.name!r}, {len(self.accuracy)} of {len(self.order)} steps)"
+
     @property
     def name(self) -> str:
         """The name of the directory."""

@@ -102,6 +102,11 @@ def test_other_algorithms_take_gaps_too(name):
         ({"image_shape": (3, 4)}, np.full((4, 12), np.nan), "fill missing values first"),
         ({}, np.full((4, 1025), np.nan), "at most 1,024 columns"),
         ({}, np.full((4, 3), np.inf), r"X contains infinity \(first in row 0\)"),
+        (
+            {},
+            np.full((4, 3), -1e200),
+            r"X has -1e\+200 in row 0; values may have a size of at most",
+        ),
     ],
 )
 def test_what_cannot_be_filled_is_refused(options, X, message):

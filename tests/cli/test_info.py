@@ -42,7 +42,7 @@ def test_plan_of_a_stream_with_a_mixture(call, monkeypatch):
     assert kinds == [*["learn"] * 4, "sleep"] * 2 + ["learn", "learn", "sleep"]
     assert "each row is read once, without steps; the budget is not reached" in out
     out, _ = call("plan", "embedded", "--memory-budget", "5500000")
-    assert "the budget is reached, so old components shrink and κ has an effect" in out
+    assert "the budget is reached: components change to float32, then old ones shrink" in out
 
 
 def test_plan_of_a_memory(call, refuse, tmp_path, monkeypatch):

@@ -189,3 +189,13 @@ def test_texts_without_the_extra_say_how_to_install_it(monkeypatch):
     embed._model.cache_clear()
     with pytest.raises(UsageError, match=r"wordllama; run: pip install 'dgdmn\[text\]'$"):
         embed.embed_texts(["hello"])
+
+
+def test_dates_as_text_are_left_out():
+    frame = pandas.DataFrame(
+        {"a": [1.0, 2], "when": ["2025-01-31", "2025-02-01 14:00"], "b": ["x", "y"]}
+    )
+    with pytest.warns(UserWarning, match="dates in 'when' are left out"):
+        assert Table.from_frame(frame).names == ("a", "b")
+    frame.loc[1, "when"] = "later"
+    assert Table.from_frame(frame).names == ("a", "when", "b")

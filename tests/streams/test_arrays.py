@@ -175,7 +175,7 @@ def test_close_numbers_are_different_tasks(values, kind):
     ("args", "options", "message"),
     [
         ((with_value(np.nan)[:, :, None], Y), {}, r"NaN or infinite value in row 3"),
-        ((with_value(np.inf), Y), {}, r"NaN or infinite value in row 3"),
+        ((with_value(np.inf), Y), {}, r"X has an infinite value in row 3"),
         ((X, Y[:-1]), {}, r"y has shape \(19,\), give 20 values"),
         ((X, Y), {"task": TASK[:-1]}, r"task has shape \(19,\)"),
         ((X, np.where(Y == 0, np.nan, 1.0)), {}, "y has a NaN"),

@@ -95,6 +95,11 @@ def test_labels_are_integers_only_if_all_are(tmp_path):
         ("label,a\n1,1\n1,x\n", "'x' in row 3, column 'a', which has numbers above"),
         ("label,a\n1,x\n1,\n1,1\n", "'1' in row 4, column 'a', which has text above"),
         ("label,a\n1,inf\n", "infinite value in row 2, column 'a'"),
+        (
+            "label,a\n1,5\n1,-1e16\n",
+            r"-1e\+16 in row 3, column 'a': values may have a size of at most 1e\+15",
+        ),
+        ("label;a\n1;1.534,94\n", "'1.534,94' in row 2, column 'a': write numbers as 1234,5"),
         ("label,state,a\n1,2,3\n", "two label columns, 'state' and 'label'"),
         ("label\n1\n", "no feature columns"),
         ("a,b,a\n1,2,3\n", "2 columns named 'a'"),
@@ -108,6 +113,29 @@ def test_an_invalid_csv_is_refused(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as error:
         read_arrays(write(tmp_path / "own.csv", text), label=label)
     assert "own.csv" in str(error.value)
+
+
+def test_labels_of_some_rows_may_be_missing_where_they_are_not_needed(tmp_path):
+    path = write(tmp_path / "own.csv", "label,task,a\n7,x,1\n,,2\n8,x,3\n")
+    read = read_arrays(path, needs_labels=False)
+    assert (read.y.tolist(), read.task.tolist()) == ([7, None, 8], ["x", None, "x"])
+    assert (
+        read_arrays(write(path, "label,a\n,1\n,2\n"), needs_labels=False).y.tolist() == [None] * 2
+    )
+
+
+def test_other_encodings_are_named(tmp_path):
+    (tmp_path / "own.csv").write_bytes("label,a\nGrün,1\n".encode("cp1252"))
+    with pytest.raises(DataError, match=r"own.csv is not UTF-8 text: save it as UTF-8"):
+        read_arrays(tmp_path / "own.csv")
+
+
+def test_an_order_of_text_names_the_cell(tmp_path):
+    path = write(tmp_path / "own.csv", "label,day,a\n1,01.02.2025,1\n")
+    with pytest.raises(
+        DataError, match=r"'01.02.2025' in row 2, column 'day': order rows by numbers"
+    ):
+        read_arrays(path, order_by="day")
 
 
 def test_columns_may_be_numbered(tmp_path):

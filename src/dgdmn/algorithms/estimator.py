@@ -37,7 +37,7 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback, Context, ignore
 from dgdmn.core.rng import SeedStream
-from dgdmn.core.table import Columns, Table, is_frame, warn_about_names
+from dgdmn.core.table import MAX_VALUE, Columns, Table, is_frame, warn_about_names
 from dgdmn.core.text import count_noun, join_names
 from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
@@ -345,6 +345,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if X.dtype.kind == "f" and (odd := np.isinf(X)).any():
             place = f"first in row {_first_row(odd)}"
             raise UsageError(f"X contains infinity ({place}); every value must be finite")
+        if y is not None and _largest(X) > MAX_VALUE:
+            far = np.abs(X.astype(np.float64)) > MAX_VALUE
+            limit = f"values may have a size of at most {MAX_VALUE:g}; fix it, or scale its column"
+            raise UsageError(f"X has {X[far][0]:g} in row {_first_row(far)}; {limit}")
         return X, y
 
     def _read_table(self, X: Any, *, reset: bool, learning: bool) -> Any:
@@ -469,6 +473,11 @@ def drop_zero_weights(X: Array, y: Array, sample_weight: Any) -> tuple[Array, Ar
     return X[counts], y[counts], None if (weight == 1).all() else weight
 
 
+def _largest(X: Array) -> float:
+    """The largest size of a value; NaN does not count."""
+    return max(float(np.fmax.reduce(X, axis=None)), -float(np.fmin.reduce(X, axis=None)))
+
+
 def _first_row(marked: NDArray[np.bool_]) -> int:
     return int(marked.reshape(len(marked), -1).any(axis=1).argmax())
 
@@ -501,7 +510,8 @@ def _check_label_dtype(y: Array) -> None:
     except TypeError as error:
         raise UsageError("y mixes kinds of labels; use only text or only numbers") from error
     for kind in kinds - {str, int, float, bool}:
-        raise UsageError(f"y has labels of kind {kind.__name__}; use text or numbers")
+        advice = "use text or numbers; dates can be text, y.astype(str)"
+        raise UsageError(f"y has labels of kind {kind.__name__}; {advice}")
     check_classification_targets(y)
 
 

@@ -45,7 +45,7 @@ def predict(args: Namespace) -> None:
     if args.task and known:
         store.find_name(args, "task", args.task, known)
     store.check_data(args)
-    found = store.read_rows(args, (model, notes))
+    found = store.read_rows(args, (model, notes), needs_labels=False)
     with store.plain_errors():
         answers = predict_rows(model, found.inputs, args.task, args.unknown_rate)
     n, names = len(found.X), found.files or range(len(found.X))
@@ -63,10 +63,11 @@ def predict(args: Namespace) -> None:
         show(*content.removesuffix("\n").split("\n"))
     else:
         write_atomic(args.out, content.encode(errors="backslashreplace"))
-    if found.y is not None:
-        right = sum(ours[0] == y for ours, y in zip(labels, found.y.tolist(), strict=True))
-        share = format_ratio(right / n)
-        show(f"accuracy {share} ({right:,} of {count_noun(n, 'row')})", error=True)
+    given = [] if found.y is None else found.y.tolist()
+    if labeled := sum(y is not None for y in given):
+        right = sum(ours[0] == y for ours, y in zip(labels, given, strict=True))
+        share, rows = format_ratio(right / labeled), count_noun(labeled, "row")
+        show(f"accuracy {share} ({right:,} of {rows}{' with a label' * (labeled < n)})", error=True)
     if answers.unknown is not None and answers.unknown.any():
         marked = count_noun(int(answers.unknown.sum()), "row")
         show(f"{marked} of {n:,} marked as unknown", error=True)

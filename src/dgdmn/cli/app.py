@@ -89,5 +89,5 @@ def _dispatch(words: list[str]) -> int:
 def _fail(program: str, debug: bool, message: str, code: int = 1) -> int:
     if debug:
         show(*traceback.format_exc().splitlines(), error=True)
-    show(f"{program}: {message.splitlines()[0] if message else 'failed'}", error=True)
+    show(f"{program}: {' '.join(message.split()) or 'failed'}", error=True)
     return code

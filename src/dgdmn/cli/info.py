@@ -1,5 +1,6 @@
 """`dgdmn algorithms`, `doctor`, `data`, `plan`, `report` and `watch`: what there is, and what was done."""
 
+import itertools
 import os
 import platform
 import shutil
@@ -88,8 +89,10 @@ def plan(args: Namespace) -> None:
         title += f": {most}, κ {config.kappa:g}, n_STM {config.n_stm}"
     Console().print(make_table(title, ("stage", "samples", "steps", "bytes kept"), texts, left=1))
     if mixture:
-        effect = "reached, so old components shrink and κ has an effect"
-        effect = effect if size >= budget else "not reached, so nothing is forgotten"
+        # Bytes only fall when components shrink to fit.
+        shrinks = any(after.bytes < before.bytes for before, after in itertools.pairwise(stages))
+        effect = "reached: components change to float32, then old ones shrink, and κ has an effect"
+        effect = effect if shrinks or size >= budget else "not reached, so nothing is forgotten"
         show(f"each row is read once, without steps; the budget is {effect}")
     elif generative:
         kappa, tasks = 0.5 / args.last, count_noun(args.last, "task")

@@ -220,10 +220,10 @@ def _learn_task(args: Namespace, memory: store.Memory, task: str | None, rows: A
             notes["learned"][name] = store.utc_now()
         took = format_duration(time.monotonic() - began)
     sizes = f"{count_noun(len(rows.X), 'row')}, {count_noun(len(np.unique(y)), 'class', 'classes')}"
-    joined = unnamed and known.issuperset(learned)
+    joined = known.issuperset(learned)
     verb = "learned more of" if joined else "learned"
     parts = [f"{verb} {join_names(map(repr, learned))} ({sizes}) in {took}"]
-    if joined and task is None and getattr(model, "uses_task_names", True):
+    if joined and unnamed and task is None and getattr(model, "uses_task_names", True):
         parts.append("without --task, rows join the task that has their class")
     slept = [event for event in events if isinstance(event, SleepEnded)]
     parts += [f"slept and consolidated {join_names(event.tasks)}" for event in slept]

@@ -16,6 +16,7 @@ from dgdmn.core.errors import DataError, UsageError, suggestion
 from dgdmn.core.text import format_entry, join_names
 from dgdmn.records import RunRecord, read_status
 from dgdmn.report import preload, write_report
+from dgdmn.report.load import find_directories
 from dgdmn.runs.environment import available_cores
 from dgdmn.runs.executor import Failure, LocalCluster, run_all
 from dgdmn.runs.spec import RunSpec, find_run, make_spec
@@ -51,7 +52,7 @@ def run(args: Namespace) -> int:
 def resume(args: Namespace) -> int:
     """Continue runs from their last checkpoints, and print the results."""
     failures: list[Failure] = []
-    paths = [path.resolve() for path in args.run]
+    paths = [path.resolve() for path in find_directories(args.run)]
     for out in dict.fromkeys(path.parent for path in paths):
         records = [RunRecord.read(path) for path in paths if path.parent == out]
         for record in records:

@@ -105,14 +105,17 @@ def read_labeled(args: Namespace, memory: Memory) -> Arrays:
     return found
 
 
-def read_rows(args: Namespace, memory: Memory, task: str | None = None) -> Arrays:
+def read_rows(
+    args: Namespace, memory: Memory, task: str | None = None, *, needs_labels: bool = True
+) -> Arrays:
     """The rows of a file as this memory sees them: its label, task and text columns and image size."""
     model, notes = memory
     columns = getattr(model, "columns_", None)
     shape = model.fitted_.shape if model.__sklearn_is_fitted__() else ()
     text = columns.text if columns else model.text or ()
     remembered = (notes["label"], notes["ignore"], (task or "", notes["task"]))
-    columns_given = {"label": args.label, "ignore": args.ignore, "text": text}
+    columns_given: dict[str, Any] = {"label": args.label, "ignore": args.ignore, "text": text}
+    columns_given["needs_labels"] = needs_labels
     with plain_errors():
         return read_arrays(args.data, **columns_given, shape=shape, remembered=remembered)
 

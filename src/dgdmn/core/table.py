@@ -6,6 +6,7 @@ text, so a category that comes later changes no size.
 
 import datetime
 import hashlib
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,8 @@ from dgdmn.core.text import join_names, shorten
 
 Kind = Literal["number", "category", "text"]
 Doubles = NDArray[np.float64]
+MAX_VALUE = 1e15
+"""Largest size of a value that can be learned: sums of squares still fit float32."""
 CATEGORY_COLUMNS = 12
 """Number of ±1 columns per category. Among 20 categories, some two share a code with probability .05."""
 WIDTH = {"number": 1, "category": CATEGORY_COLUMNS, "text": TEXT_COLUMNS}
@@ -129,7 +132,7 @@ def _is_missing(values: Any) -> NDArray[np.bool_]:
 
 
 def parse_cells(cells: NDArray[Any], source: str, name: str, first: int = 0) -> NDArray[Any] | None:
-    """A column of Python objects as numbers or as text; None for dates and times.
+    """A column of Python objects as numbers or as text; None for dates and times, also as text.
 
     Numbers and text in one column are refused, and so is any other object.
     """
@@ -148,7 +151,23 @@ def parse_cells(cells: NDArray[Any], source: str, name: str, first: int = 0) -> 
         found = kind
         if kind == "number":
             numbers[row] = cell
-    return None if found == "date" else cells if found == "text" else numbers
+    if found == "text":
+        return None if all(map(to_date, {*cells} - {None})) else cells
+    return None if found == "date" else numbers
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
+
+
+def to_date(text: str) -> datetime.datetime | None:
+    """An ISO date without its time zone, in UTC; None if the text is none."""
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        found = datetime.datetime.fromisoformat(text)
+        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+    except (ValueError, OverflowError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -299,7 +318,7 @@ def warn_about_names(table: Table, columns: Columns) -> None:
         cells = [cell for cell in table.column(name).tolist() if kind == "category" and cell]
         if len(cells) >= MANY_CELLS and len(set(cells)) > 0.9 * len(cells):
             many = f"{len(set(cells)):,} different texts in {len(cells):,} rows"
-            advice = "leave it out (ignore), or name it in text"
+            advice = "leave it out (ignore=, --ignore), or name it in text"
             warnings.warn(f"{table.source}: column {name!r} has {many}; {advice}", stacklevel=6)
 
 

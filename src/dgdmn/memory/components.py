@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from dgdmn.core.table import MAX_VALUE
 from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, triangle_bytes
 from dgdmn.memory.gaussian import Doubles, as_count, center_rows, gram, pack, shrink, unpack
 from dgdmn.memory.unknown import BINS, SKETCH_BYTES, Counts, empty_sketch
 from dgdmn.storage import State, get_int, get_typed, to_numpy
 from dgdmn.storage.checks import MAX_COUNT, row_count
-
-MAX_FEATURE = 1e15
-"""Largest feature: sums of squares still fit float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +84,7 @@ class Component:
         scatter = unpack(packed.astype(np.float64), q)
         check_scatter(scatter)
         mean = load_array(state, "mean", (spec.d,), floats)
-        if np.abs(mean).max() > MAX_FEATURE * 1.001:
+        if np.abs(mean).max() > MAX_VALUE * 1.001:
             raise ValueError("a mean is too large")
         return cls(
             get_typed(state, "task", str),
@@ -186,7 +184,7 @@ def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[typ
 def check_scatter(scatter: Doubles) -> None:
     """Raise ValueError if a scatter is not positive semidefinite up to the rounding of float32."""
     variance = np.diag(scatter)
-    if (variance < 0).any() or (variance > MAX_COUNT * MAX_FEATURE**2).any():
+    if (variance < 0).any() or (variance > MAX_COUNT * MAX_VALUE**2).any():
         raise ValueError("a scatter is not positive")
     unit = 1 / np.sqrt(np.where(variance > 0, variance, 1))
     scaled = scatter * unit[:, None] * unit

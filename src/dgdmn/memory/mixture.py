@@ -18,9 +18,10 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
+from dgdmn.core.table import MAX_VALUE
 from dgdmn.memory.budget import merge_means, shrink_scatters
 from dgdmn.memory.code import DECODER_DIM, MixtureSpec, encode, reference_setting
-from dgdmn.memory.components import MAX_FEATURE, Component, CrossMoment, stack_means, sum_rows
+from dgdmn.memory.components import Component, CrossMoment, stack_means, sum_rows
 from dgdmn.memory.dreams import DREAM_DEVIATION, decode_features, draw_features
 from dgdmn.memory.gaussian import (
     COUNT_TOLERANCE,
@@ -76,9 +77,9 @@ class MixtureMemory:
         """
         (task,) = tasks
         x, y, weight = np.asarray(new.x, np.float64), np.asarray(new.y), new.weight
-        if (size := float(np.abs(x).max(initial=0))) > MAX_FEATURE:
+        if (size := float(np.abs(x).max(initial=0))) > MAX_VALUE:
             raise UsageError(
-                f"a value of X is {size:.3g}; it must be at most {MAX_FEATURE:g}; scale X first"
+                f"a value of X is {size:.3g}; it must be at most {MAX_VALUE:g}; scale X first"
             )
         self.tasks = self.tasks.add(tasks)
         self.age += len(y)

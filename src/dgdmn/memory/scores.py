@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from dgdmn.core.table import MAX_VALUE
 from dgdmn.memory.budget import merge_means
 from dgdmn.memory.code import MixtureSpec, encode, reference_setting
-from dgdmn.memory.components import MAX_FEATURE, Component, stack_means
+from dgdmn.memory.components import Component, stack_means
 from dgdmn.memory.gaussian import Doubles, gram
 from dgdmn.memory.pool import Factor, FrozenSettings, Pool
 from dgdmn.memory.unknown import relative_scores
@@ -28,7 +29,7 @@ def score_components(
     spec: MixtureSpec,
 ) -> tuple[Doubles, Doubles]:
     """Total scores L + g (O − T) of each component, and their tied part L, both (n, components)."""
-    x = np.clip(x, -MAX_FEATURE, MAX_FEATURE)  # larger values do not change the result
+    x = np.clip(x, -MAX_VALUE, MAX_VALUE)  # larger values do not change the result
     if not components:
         return np.zeros((len(x), 0)), np.zeros((len(x), 0))
     parts = [

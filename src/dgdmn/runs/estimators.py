@@ -38,7 +38,8 @@ def run_stream(
     ((2, 2), True)
     """
     if not isinstance(stream, TaskStream):
-        raise UsageError(f"stream is {stream!r}; make one with from_arrays, from_frame or load")
+        kind = type(stream).__name__
+        raise UsageError(f"stream is a {kind}; make a stream with from_arrays, from_frame or load")
     methods = [estimators] if isinstance(estimators, str | ContinualClassifier) else estimators
     data = DataFile.from_stream(stream)
     specs = [_spec_of(method, stream, data) for method in methods]

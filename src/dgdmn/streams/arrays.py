@@ -3,6 +3,7 @@
 import datetime
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -200,6 +201,9 @@ def _read(data: Any, y: Any, form: _TaskOptions, what: str, like: Arrays | None)
 def _read_frame(frame: Any, form: _TaskOptions, what: str, like: Arrays | None) -> Arrays:
     """The same from a data frame; the kinds of its columns are those of `like`."""
     column = {str(one): one for one in frame.columns}
+    for one, times in Counter(map(str, frame.columns)).items():
+        if times > 1:
+            raise UsageError(f"{what} has {times} columns named {one!r}: rename one")
     if like is not None and form.task not in column:
         form = form._replace(task=None)
     taken = [*(one for one in form.roles.values() if one is not None), *form.ignore]

@@ -56,6 +56,7 @@ def read_arrays(
     label: str | None = None,
     task: str | None = None,
     needs_task: bool = True,
+    needs_labels: bool = True,
     order_by: str | None = None,
     ignore: Collection[str] = (),
     text: Collection[str] = (),
@@ -69,10 +70,11 @@ def read_arrays(
     those that are sentences. A folder holds images, or a folder per class, or folders per task and class;
     they are resized to `shape`, or to one size if they have several. `remembered`: label column,
     columns to leave out and task columns from earlier calls; a file need not have them. With `needs_task=False`
-    the same holds for `task`.
+    the same holds for `task`. With `needs_labels=False`, labels and tasks of some rows of a table may be missing:
+    they are None.
     """
     path = Path(path)
-    wanted = ColumnOptions(label, task, order_by, ignore, text, *remembered)
+    wanted = ColumnOptions(label, task, order_by, ignore, text, *remembered, needs_labels)
     if not needs_task and task is not None:
         wanted = wanted._replace(task=None, remembered_tasks=(task,))
     packed = path.suffix.lower() == ".gz"
@@ -93,10 +95,12 @@ def read_arrays(
             arrays = readers[kind](path, wanted)
         else:
             arrays = _read_numpy(path, label, task, needs_task)
-        check_arrays(arrays, str(path), DataError)
+        check_arrays(arrays, str(path), DataError, needs_labels=needs_labels)
         return arrays._replace(X=to_float(arrays.X))
     except DgdmnError:
         raise
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: save it as UTF-8 (Excel: CSV UTF-8)") from error
     except Exception as error:  # any failure here is the fault of the file
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         line = (reason.splitlines() or [type(error).__name__])[0]
@@ -261,12 +265,15 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
+def check_arrays(
+    arrays: Arrays, name: str, error: type[DgdmnError], *, needs_labels: bool = True
+) -> None:
     """Refuse empty arrays, arrays of different lengths, and values that are not finite; NaN may be in rows (n, d)."""
     X, y, task = arrays[:3]
     if X.ndim < 2 or X.dtype.kind not in "buif":
         shapes = "(n, d), (n, h, w) or (n, h, w, c)"
-        raise error(f"{name}: X is {X.dtype} {X.shape}, give numbers of shape {shapes}")
+        advice = "; for a data frame use from_frame" if X.dtype.kind == "O" else ""
+        raise error(f"{name}: X is {X.dtype} {X.shape}, give numbers of shape {shapes}{advice}")
     if X.size == 0:
         raise error(f"{name}: X has shape {X.shape}, give at least one row and one feature")
     for part, values in (("y", y), ("task", task)):
@@ -274,24 +281,30 @@ def check_arrays(arrays: Arrays, name: str, error: type[DgdmnError]) -> None:
             continue
         if values.shape != (len(X),):
             raise error(f"{name}: {part} has shape {values.shape}, give {len(X)} values")
+        if values.dtype.kind == "O" and not needs_labels:
+            values = np.array([value for value in values if value is not None] or [""])
         kinds = [type(value) for value in values] if values.dtype.kind == "O" else [values.dtype]
         if len(set(kinds)) > 1:
             raise error(f"{name}: {part} mixes types or lacks values, give values of one type")
         dtype = np.dtype(kinds[0])
         if dtype.kind not in "buifUT":
             raise error(f"{name}: {part} has type {dtype}, give text or numbers")
-        if dtype.kind == "f" and not np.isfinite(values.astype(dtype)).all():
-            raise error(f"{name}: {part} has a NaN or infinite value, give every row a value")
+        if dtype.kind == "f" and not (finite := np.isfinite(values.astype(dtype))).all():
+            row = int(np.argmin(finite))
+            raise error(
+                f"{name}: {part} has no finite value in row {row} (from 0); give every row one"
+            )
         texts = values.tolist() if values.dtype.kind in "UO" else ()
         for text in {text for text in texts if isinstance(text, str)}:
             if text.encode(errors="replace").decode() != text:
                 raise error(f"{name}: {part} has {text!r}, which is not valid text; rename it")
-            if part == "task" and not text.strip():
+            if part == "task" and needs_labels and not text.strip():
                 raise error(f"{name}: task has an empty name, give every row a task")
     missing = np.isnan(X) if X.ndim == 2 and X.dtype.kind == "f" else False  # an image has none
     if X.dtype.kind == "f" and not (right := np.isfinite(X) | missing).all():
         row = int(np.argmin(right.reshape(len(X), -1).all(axis=1)))
-        raise error(f"{name}: X has a NaN or infinite value in row {row} (from 0), fix it")
+        what = "an infinite value" if X.ndim == 2 else "a NaN or infinite value"
+        raise error(f"{name}: X has {what} in row {row} (from 0); fix or remove it")
 
 
 def rows_by_value(values: NDArray[Any]) -> dict[Any, list[int]]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgdmn.core.errors import DataError, UsageError
-from dgdmn.core.table import Columns, Table, parse_cells, warn_left_out
+from dgdmn.core.table import MAX_VALUE, Columns, Table, parse_cells, to_date, warn_left_out
 from dgdmn.core.text import join_names, shorten
 
 MAX_BYTES = 1 << 30
@@ -38,7 +38,6 @@ Found = dict[int, NDArray[Any]]  # values of the columns, by place
 SEPARATORS = ",;\t"
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "<na>", "#n/a", "?"})
 """Cells without a value, in any case."""
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
@@ -53,6 +52,8 @@ class ColumnOptions(NamedTuple):
     remembered_label: str = "label"
     remembered_ignore: Collection[str] = ()
     remembered_tasks: Collection[str] = ()
+    needs_labels: bool = True
+    """Whether every row must have a label and a task, where the table has columns of them."""
 
 
 class Arrays(NamedTuple):
@@ -159,7 +160,7 @@ def read_csv(path: Path, wanted: ColumnOptions) -> Arrays:
         places = _find_columns(path, names, wanted)
         given = dict.fromkeys([places.label], "label") | dict.fromkeys([places.task], "task")
         columns: dict[int, _FeatureColumn | _TextColumn] = {
-            i: _TextColumn(path, names[i], given.get(i, ""))
+            i: _TextColumn(path, names[i], given.get(i, ""), wanted.needs_labels)
             for i, name in enumerate(names)
             if i in given or name in wanted.text
         }
@@ -189,9 +190,11 @@ def _to_arrays(
     warn_left_out(str(path), dates)
     table = Table(tuple(features), tuple(features.values()), str(path), first)
     for name, column in features.items():
-        if column.dtype == np.float64 and (odd := np.isinf(column)).any():
-            where = table.where(int(odd.argmax()), name)
-            raise DataError(f"{path} has an infinite value in {where}: remove it")
+        if column.dtype == np.float64 and (odd := np.abs(column) > MAX_VALUE).any():
+            row = int(odd.argmax())
+            what = "an infinite value" if np.isinf(column[row]) else f"{column[row]:g}"
+            limit = f"values may have a size of at most {MAX_VALUE:g}, fix or remove it"
+            raise DataError(f"{path} has {what} in {table.where(row, name)}: {limit}")
     order = None
     if places.order is not None:
         order = _to_order(path, names[places.order], found[places.order], first)
@@ -209,7 +212,10 @@ def _to_order(path: Path, name: str, values: NDArray[Any], first: int) -> NDArra
         seconds = (values - np.datetime64(0, "s")) / np.timedelta64(1, "s")
         values = np.asarray(seconds, np.float64)
     if values.dtype == object:
-        raise DataError(f"{path} has text in column {name!r}: order rows by numbers or dates")
+        row = next(row for row, value in enumerate(values.tolist()) if value is not None)
+        what = f"{shorten(repr(values[row]))} in row {row + first}, column {name!r}"
+        advice = "order rows by numbers, or by dates like 2025-01-31 or 2025-01-31 14:00"
+        raise DataError(f"{path} has {what}: {advice}")
     if (missing := np.isnan(values)).any():
         row = int(missing.argmax()) + first
         raise DataError(f"{path} has no value in row {row}, column {name!r}: fill or remove it")
@@ -274,10 +280,10 @@ def _chunks(path: Path, rows: Iterable[Row], n_columns: int) -> Iterator[tuple[i
 
 
 class _TextColumn:
-    """A column of text: labels or tasks, which must not be missing, or sentences."""
+    """A column of text: labels or tasks, which must not be missing if they are needed, or sentences."""
 
-    def __init__(self, path: Path, name: str, part: str) -> None:
-        self.path, self.name, self.part = path, name, part
+    def __init__(self, path: Path, name: str, part: str, needed: bool) -> None:
+        self.path, self.name, self.part, self.needed = path, name, part, needed
         self.cells, self.longest = list[str | None](), 0
         self._seen: dict[str, str] = {}
 
@@ -292,16 +298,21 @@ class _TextColumn:
             if not is_missing(cell):
                 self.cells.append(self._seen.setdefault(cell, cell))
                 self.longest = max(self.longest, len(cell))
-            elif self.part:
+            elif self.part and self.needed:
                 where = f"row {number}, column {self.name!r}"
                 raise DataError(f"{self.path} has no {self.part} in {where}: fill or remove it")
             else:
                 self.cells.append(None)
 
     def values(self) -> NDArray[Any]:
-        if self.part:
-            return to_labels(cell or "" for cell in self.cells)
-        return _objects(self.cells)
+        if not self.part:
+            return _objects(self.cells)
+        known = [cell for cell in self.cells if cell is not None]
+        labels = to_labels(known)
+        if len(known) == len(self.cells):
+            return labels
+        given = iter(labels.tolist())
+        return _objects(None if cell is None else next(given) for cell in self.cells)
 
 
 class _FeatureColumn:
@@ -341,7 +352,8 @@ class _FeatureColumn:
     def _add_text(self, cell: str, value: float | None, number: int) -> None:
         where = f"{shorten(cell)!r} in row {number}, column {self.name!r}"
         if value is None and _looks_like_number(cell):
-            advice = "numbers are written as 1234.5"
+            usual = "1234,5" if self.to_number is _to_decimal else "1234.5"
+            advice = f"write numbers as {usual}"
             raise DataError(f"{self.path} has {where}: {advice}")
         if self.has_numbers or value is not None:
             above = "numbers" if self.has_numbers else "text"
@@ -364,7 +376,7 @@ class _FeatureColumn:
         if words <= {"true", "false"}:
             truth = {None: math.nan} | {cell: cell.lower() == "true" for cell in self._seen}
             return np.array([truth[one] for one in self.texts], np.float64)
-        dates = {cell: _to_date(cell) if _DATE.fullmatch(cell) else None for cell in self._seen}
+        dates = {cell: to_date(cell) for cell in self._seen}
         if None not in dates.values():
             return np.array([dates.get(one or "") for one in self.texts], "M8[us]")
         if next(iter(dates.values())) is not None:  # it begins with dates
@@ -388,15 +400,6 @@ def is_missing(cell: str) -> bool:
     (True, True, False)
     """
     return len(cell) < 8 and cell.strip().lower() in MISSING
-
-
-def _to_date(text: str) -> datetime.datetime | None:
-    """A date without its time zone, in UTC."""
-    try:
-        found = datetime.datetime.fromisoformat(text)
-        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
-    except (ValueError, OverflowError):
-        return None
 
 
 def _to_number(text: str) -> float | None:
@@ -480,7 +483,8 @@ def read_parquet(path: Path, wanted: ColumnOptions) -> Arrays:
     for i in used:
         name, column = schema.names[i], whole.column(schema.names[i])
         if i in (places.label, places.task):
-            labels = _TextColumn(path, name, "label" if i == places.label else "task")
+            part = "label" if i == places.label else "task"
+            labels = _TextColumn(path, name, part, wanted.needs_labels)
             labels.extend(_label_texts(_cells(column, pa).tolist()), 1)
             check_size(path, labels.nbytes)
             found[i] = labels.values()
@@ -501,7 +505,10 @@ def _arrow_values(path: Path, name: str, column: Any, pa: Any) -> NDArray[Any]:
         return np.array([math.nan if one is None else float(one) for one in column.to_pylist()])
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
-    found = parse_cells(_cells(column, pa), str(path), name, 1)
+    cells = _cells(column, pa)
+    found = parse_cells(cells, str(path), name, 1)
+    if found is None and all(cell is None or isinstance(cell, str) for cell in cells):
+        return np.array([to_date(cell or "") for cell in cells], "M8[us]")
     if found is None:
         raise DataError(f"{path} has times in column {name!r}: leave it out (ignore, --ignore)")
     return found
