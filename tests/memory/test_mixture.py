@@ -60,14 +60,26 @@ def three_classes(d, n=40, seed=0):
     return x, y
 
 
-def reference(x, rows, y, shrinkage, weight, code):
-    """Scores of each class by the formulas of docs/mixture.md, from the rows themselves."""
-    q = code.shape[1]
+def covariances(rows, y, shrinkage):
+    """The covariance within the groups of y, and S₀."""
     groups = [rows[y == k] for k in np.unique(y)]
     scatter = sum((g - g.mean(axis=0)).T @ (g - g.mean(axis=0)) for g in groups) / len(rows)
     total = rows.var(axis=0)
     share = (np.diag(scatter) / total).mean()
-    shrunk = (1 - shrinkage) * scatter + shrinkage * share * np.diag(total)
+    return scatter, (1 - shrinkage) * scatter + shrinkage * share * np.diag(total)
+
+
+def size_terms(rows, y, shrinkage, classes):
+    """What each class gains for the noise of its mean."""
+    scatter, shrunk = covariances(rows, y, shrinkage)
+    return 0.5 * np.trace(np.linalg.inv(shrunk) @ scatter) / np.bincount(classes)
+
+
+def reference(x, rows, y, shrinkage, weight, code):
+    """Scores of each class by the formulas of docs/mixture.md, from the rows themselves."""
+    q = code.shape[1]
+    groups = [rows[y == k] for k in np.unique(y)]
+    shrunk = covariances(rows, y, shrinkage)[1]
     tied_code = code.T @ shrunk @ code
     inverse, scores = np.linalg.inv(shrunk), []
     for group in groups:
@@ -86,10 +98,14 @@ def reference(x, rows, y, shrinkage, weight, code):
 
 
 @pytest.mark.parametrize(("d", "code_dim"), [(6, 192), (12, 192), (270, 20)])
-@pytest.mark.parametrize(("shrinkage", "weight"), [(0.03, 1.0), (0.3, 0.5), (0.003, 0.0)])
+@pytest.mark.parametrize(
+    ("shrinkage", "weight"), [(0.03, 1.0), (0.3, 0.5), (0.003, 0.0), (1.0, 0.0)]
+)
 def test_scores_are_those_of_the_formulas(d, code_dim, shrinkage, weight):
     """A code of all features (q = d), and a shorter one (q < d)."""
     rows, y = three_classes(d)
+    kept = (y < 2) | (np.arange(len(y)) < 60)  # class 2 has half as many rows
+    rows, y = rows[kept], y[kept]
     memory = memory_of(
         d, [("a", rows, y)], shrinkage=shrinkage, own_covariance=weight, code_dim=code_dim
     )
@@ -98,11 +114,19 @@ def test_scores_are_those_of_the_formulas(d, code_dim, shrinkage, weight):
     x = three_classes(d, seed=1)[0][:20]
     scores, labels, owner = memory.joint_scores(x, [])
     expected = reference(x, rows, y, shrinkage, weight, memory.spec.code)
+    expected += size_terms(rows, y, shrinkage, y)
     np.testing.assert_allclose(scores[:, np.argsort(labels)], expected, rtol=1e-8, atol=1e-6)
     assert not owner.any()
     np.testing.assert_allclose(
         memory.recognition_loss(x), -np.logaddexp.reduce(expected, axis=1), rtol=1e-6, atol=1e-6
     )
+
+
+def test_a_class_has_one_vote_in_a_test():
+    """Its rows are alike: many of them must not decide alone."""
+    rows, y = three_classes(6, n=200)
+    memory = memory_of(6, [("a", np.round(rows / 3) * 3, y)])  # many rows are nearly the same
+    assert 0 < memory.pool.votes.max() <= 3
 
 
 def test_a_code_is_orthonormal_and_depends_on_its_seed_only():
@@ -127,6 +151,7 @@ def test_a_class_of_several_tasks_scores_within_its_tasks_and_as_a_whole(d, code
     shared = [np.logaddexp(within[:, k], within[:, 3 + k]) - np.log(2) for k in (0, 1)]
     by_task = np.stack([*shared, within[:, 2]], axis=1)
     scores = (by_task + reference(x, rows, y, 0.03, 0.5, code)) / 2
+    scores += size_terms(rows, 3 * task + y, 0.03, y)
     expected = softmax(scores / memory.frozen().temperature, axis=1)
     np.testing.assert_allclose(memory.predict_proba(x), expected, atol=1e-6)
 
@@ -563,4 +588,5 @@ def test_score_parts_of_components_without_scatter_are_tied():
     assert not own.any()
     whole = score_parts(x, memory.components, memory.pool, frozen, memory.spec)
     np.testing.assert_allclose(tied, whole[0])
-    np.testing.assert_allclose(whole[0] + whole[1], memory.joint_scores(x, [])[0])
+    scores = memory.joint_scores(x, [])[0] - size_terms(x, y, frozen.setting[0], y)
+    np.testing.assert_allclose(whole[0] + whole[1], scores)

@@ -129,13 +129,13 @@ class _MixturePredictor(nn.Module):
         self.levels = nn.ModuleList(
             _ClassScores(one, spec.code, memory.n_classes) for one in component_sets(level, spec)
         )
-        self.log_priors = torch.tensor(memory.log_priors(level))
+        self.class_terms = torch.tensor(memory.class_terms(level))
         self.temperature = level.frozen.temperature
 
     def forward(self, x: Tensor) -> Tensor:
         features = self.front_end(x).double()
         scores = torch.stack([level(features) for level in self.levels]).mean(dim=0)
-        answers = F.softmax((scores + self.log_priors) / self.temperature, dim=1)
+        answers = F.softmax((scores + self.class_terms) / self.temperature, dim=1)
         return _shares(answers.index_select(1, self.units)).float()
 
 

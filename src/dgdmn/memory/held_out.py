@@ -28,6 +28,7 @@ from dgdmn.memory.scores import (
     score_against_background,
     score_classes,
     score_parts,
+    size_terms,
 )
 
 PARTS = 8
@@ -46,7 +47,7 @@ class HeldOutResult:
     """What one test adds to the counts of a pool and of components."""
 
     votes: NDArray[np.int64]
-    """Rows that only this setting, or only REFERENCE, had right, shape (2, settings)."""
+    """Classes that this setting, or REFERENCE, classified better, shape (2, settings)."""
     log_losses: Doubles
     """Sum of −log p(right class) for each temperature."""
     relative: Doubles
@@ -98,6 +99,7 @@ def hold_out(
         by_class = class_scores(scores, np.array([one.label for one in remaining]), n_classes)
         if (whole := merge_tasks(remaining, remaining_pool, spec)) is not None:  # as predictions do
             by_class = (by_class + score_classes(x[rows], [whole], spec, n_classes)) / 2
+        by_class += size_terms(remaining, pool, chosen[0], n_classes)
         log_losses += [_log_loss(by_class / divisor, y[rows]) for divisor in TEMPERATURES]
         if len(remaining) > 1:
             scores, tied = _score(
@@ -154,7 +156,10 @@ def compare_settings(
     spec: MixtureSpec,
     n_classes: int,
 ) -> NDArray[np.int64]:
-    """Rows that only this setting, or only REFERENCE, had right; `components` and `rest` lack these rows."""
+    """Classes of which this setting, or REFERENCE, had more rows right; `components` and `rest` lack these rows.
+
+    A class has one vote in a test: its rows are alike, so they win or lose together.
+    """
     labels = np.array([component.label for component in components])
     right: dict[tuple[float, float], NDArray[np.bool_]] = {}
     settings = allowed_settings(spec.config)
@@ -166,7 +171,9 @@ def compare_settings(
             right[shrinkage, own_weight] = scores.argmax(axis=1) == y
     by_setting = np.stack([right[setting] for setting in settings])
     usual = by_setting[SETTINGS.index(REFERENCE)]
-    return np.stack([(by_setting & ~usual).sum(axis=1), (usual & ~by_setting).sum(axis=1)])
+    lead = by_setting.astype(np.int64) - usual
+    by_class = np.stack([lead[:, y == label].sum(axis=1) for label in np.unique(y)])
+    return np.stack([(by_class > 0).sum(axis=0), (by_class < 0).sum(axis=0)])
 
 
 def _score(

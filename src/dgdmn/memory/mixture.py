@@ -41,6 +41,7 @@ from dgdmn.memory.scores import (
     score_against_background,
     score_classes,
     score_components,
+    size_terms,
 )
 from dgdmn.memory.task_log import TaskInfo, TaskLog
 from dgdmn.memory.unknown import MIN_TESTED, find_far, score_quantile, sketch
@@ -289,10 +290,13 @@ class MixtureMemory:
         owner = np.repeat(np.arange(len(memories)), [len(memory.components) for memory in memories])
         level = self.component_set(others)
         scores, _ = self._score(x, others, level.frozen)
-        return scores + self.log_priors(level)[level.labels], level.labels, owner
+        return scores + self.class_terms(level)[level.labels], level.labels, owner
 
-    def log_priors(self, level: ComponentSet) -> Doubles:
-        """Log prior of each class, times the temperature that its score is divided by later, shape (n_classes,)."""
+    def class_terms(self, level: ComponentSet) -> Doubles:
+        """What is added to the score of each class, shape (n_classes,): its size term and its log prior.
+
+        The prior is multiplied by the temperature that the score is divided by later.
+        """
         weights = np.ones(self.n_classes)
         if self.config.priors == "empirical" and level.components:
             counts = [component.n for component in level.components]
@@ -301,6 +305,9 @@ class MixtureMemory:
         if self.class_weights is not None:
             weights = self.class_weights
         scaled: Doubles = level.frozen.temperature * np.log(weights)
+        if level.components:
+            shrinkage = level.frozen.setting[0]
+            scaled += size_terms(level.components, level.pool, shrinkage, self.n_classes)
         return scaled
 
     def answering_tasks(
@@ -358,7 +365,7 @@ class MixtureMemory:
         level = self.component_set(others)
         levels = component_sets(level, self.spec)
         scores = score_classes(np.asarray(x, np.float64), levels, self.spec, self.n_classes)
-        return softmax((scores + self.log_priors(level)) / level.frozen.temperature)
+        return softmax((scores + self.class_terms(level)) / level.frozen.temperature)
 
     def recognition_loss(self, x: Any) -> Doubles:
         """Minus the log of the summed component scores."""

@@ -30,7 +30,7 @@ from dgdmn.storage import State, get_int, get_typed
 from dgdmn.storage.checks import row_count
 
 CLEAR_DEVIATIONS = 3.0
-"""Another setting replaces the expected one if it wins by this many standard deviations on tested rows. On
+"""Another setting replaces the expected one if it wins by this many standard deviations of its votes. On
 validation rows of Digits, HAPT and CLINC150 all values from 1.5 up give the same result: no setting wins."""
 SHRINKAGE_FACTOR = 3.0
 """λ is this multiple of the oracle approximating shrinkage, which suits the covariance; telling classes apart needs
@@ -113,7 +113,7 @@ class Pool:
     n: float = 0
     """Rows in S, or the sum of their weights."""
     votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, len(SETTINGS)), np.int64))
-    """Tested rows that only this setting, or only REFERENCE, had right, for each of SETTINGS."""
+    """How often a test found a class that this setting, or REFERENCE, classified better, for each of SETTINGS."""
     log_losses: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
     """Sum of −log p(right class) of tested rows for each temperature."""
     untested: int = 0
@@ -175,6 +175,23 @@ class Pool:
             self._cache[key] = ((root, True), unit)
         factor: tuple[Any, Doubles] = self._cache[key]
         return factor
+
+    def effective_dimension(self, shrinkage: float) -> float:
+        """tr(S₀⁻¹ S / n): the expected squared distance between a row and the mean of its class."""
+        key = ("dimension", shrinkage)
+        if key not in self._cache:
+            (root, _), unit = self._factor(shrinkage)
+            kept = 1 - shrinkage  # share of S / n in S₀
+            # In units in which the diagonal of S₀ is 1; without shrinkage the trace is the number of features.
+            variance = np.diag(self.scatter) / (self.n or 1) * unit[:, 0] ** 2
+            inverse = np.tril(lapack.dtrtri(root, lower=1)[0])
+            precision = np.einsum("ij,ij->j", inverse, inverse)
+            trace = (
+                (len(unit) - (1 - kept * variance) @ precision) / kept if kept else variance.sum()
+            )
+            self._cache[key] = float(trace)
+        dimension: float = self._cache[key]
+        return dimension
 
     def correlate(self, noise: Doubles, shrinkage: float) -> Doubles:
         """Standard normal rows as draws from N(0, S₀)."""

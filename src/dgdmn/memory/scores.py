@@ -86,6 +86,20 @@ def own_factor(component: Component, frozen: FrozenSettings, code: Doubles) -> F
     return kept
 
 
+def size_terms(
+    components: Sequence[Component], pool: Pool, shrinkage: float, n_classes: int
+) -> Doubles:
+    """What the score of each class gains because the mean of few rows is noisy, shape (n_classes,).
+
+    The mean of n rows lies tr(S₀⁻¹ S) / n farther from any row than the mean of the class does, so a class of few
+    rows would lose to one of many.
+    """
+    labels = [component.label for component in components]
+    rows = np.bincount(labels, [component.n for component in components], minlength=n_classes)
+    half = 0.5 * pool.effective_dimension(shrinkage)
+    return np.divide(half, rows, out=np.zeros(n_classes), where=rows > 0)
+
+
 class ComponentSet(NamedTuple):
     """Components that are scored together, with their pool and frozen settings."""
 
