@@ -79,7 +79,9 @@ def test_the_best_labels_their_probabilities_and_the_task(trees, call):
 
 def test_images_are_named_by_their_files(trees, call, monkeypatch):
     read, files = store.read_rows, tuple(f"+{n}.png" for n in range(160))
-    monkeypatch.setattr(store, "read_rows", lambda *args: read(*args)._replace(files=files))
+    monkeypatch.setattr(
+        store, "read_rows", lambda *args, **more: read(*args, **more)._replace(files=files)
+    )
     rows = read_csv(call("predict", "trees", "test.npz")[0])
     assert [row["row"] for row in rows[:2]] == ["'+0.png", "'+1.png"]
 

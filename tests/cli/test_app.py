@@ -109,7 +109,7 @@ def test_learn_shows_no_option_of_another_algorithm(call):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("rn embedded", "no verb 'rn' (did you mean run?); there are run, compare, resume"),
+        ("rn embedded", "no command 'rn' (did you mean run?); there are run, compare, resume"),
         ("run", "required: STREAM; `dgdmn run --help`"),
         ("run digts", "no stream or file 'digts' (did you mean digits?)"),
         ("run embedded --algorithm dgdm", "did you mean dgdmn"),

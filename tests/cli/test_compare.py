@@ -92,7 +92,7 @@ def test_an_entry_has_fields_of_config_and_arguments_of_its_class(own):
         ("nn+lerner_layers=3", "no option 'lerner_layers' of nn (did you mean learner_layers?)"),
         (
             "mine:Mine+kernl=none",
-            "no option 'kernl' of mine:Mine (did you mean kernel?); its",
+            "no option 'kernl' of mine:Mine (did you mean kernel?); it has kernel",
         ),
         ("mine:Mine+layers=3", "no option 'layers' of mine:Mine"),
         ("mine:Mine+random_state=3", "no option 'random_state' of mine:Mine"),

@@ -190,7 +190,7 @@ def test_plan_takes_a_file(table, call):
 
 
 IN_FILE = (
-    "my.csv has text in column 'machine'",
+    "my.csv has 'm0' in row 2, column 'machine': order rows by numbers",
     "ragged.csv has 2 values in row 3",
     "twice.csv has two label columns, 'state' and 'label'",
     "gap.csv has no task in row 3, column 'month'",

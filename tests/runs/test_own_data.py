@@ -328,7 +328,7 @@ def test_an_estimator_keeps_its_code_and_its_state(bare, tmp_path):
 
 
 def test_wrong_estimators_and_streams_are_refused():
-    with pytest.raises(UsageError, match="make one with from_arrays, from_frame or load"):
+    with pytest.raises(UsageError, match="make a stream with from_arrays, from_frame or load"):
         run_stream("ncm", X)
     with pytest.raises(UsageError, match="is not a dgdmn estimator"):
         run_stream([object()], from_arrays(X, STATE))

@@ -147,7 +147,7 @@ def test_a_csv_row_that_never_ends_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "\uff11", "1\u00a0", "0x10"])
 def test_numbers_are_ascii_digits(tmp_path, text):
-    assert "numbers are written as 1234.5" in refusal(_csv(tmp_path, f"label,a\nx,{text}\n"))
+    assert "write numbers as 1234.5" in refusal(_csv(tmp_path, f"label,a\nx,{text}\n"))
     assert read_arrays(_csv(tmp_path, f"label,a\n{text},1\n")).y.tolist() == [text]
 
 

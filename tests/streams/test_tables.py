@@ -36,7 +36,7 @@ def test_a_comma_is_a_decimal_point_between_semicolons(tmp_path):
     found = read_arrays(write(tmp_path / "a.csv", "a;b\n1,5;-2,25\n3;4.5\n"))
     assert found.X.tolist() == [[1.5, -2.25], [3, 4.5]]
     line = refusal(write(tmp_path / "a.tsv", "a\tb\n1,000\t2\n"))
-    assert "has '1,000' in row 2, column 'a': numbers are written as 1234.5" in line
+    assert "has '1,000' in row 2, column 'a': write numbers as 1234.5" in line
 
 
 def test_one_column_has_no_separator(tmp_path):

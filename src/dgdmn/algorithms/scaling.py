@@ -43,11 +43,9 @@ class Scaling:
         low, high = (np.asarray(bound(axis=axis), np.float64) for bound in (X.min, X.max))
         # A constant feature has no range: it gets one unit. The margin keeps the range of few or extreme
         # rows from being a row itself, in memory and on disk.
-        with np.errstate(over="ignore"):
-            high = np.where(high > low, high, low + 1)
-            margin = MARGIN * (high - low) + 1e-6 * np.maximum(abs(low), abs(high))
-            bounds = np.nan_to_num([low - margin, high + margin])
-        low, high = bounds
+        high = np.where(high > low, high, low + 1)
+        margin = MARGIN * (high - low) + 1e-6 * np.maximum(abs(low), abs(high))
+        low, high = low - margin, high + margin
         if is_coded is not None and is_coded.any():
             low, high = np.where(is_coded, -1.0, low), np.where(is_coded, 1.0, high)
         return cls(low, high, given=False)
