@@ -38,7 +38,8 @@ def main(words: Sequence[str]) -> int:
     results, unusable = load_results(args.results)
     failures += refused
     failures += [Failure(str(args.results / name), why) for name, why in unusable.items()]
-    drawn = 0 if args.no_figures else _draw(targets, new, (results, directories), args)
+    named = [] if everything else targets
+    drawn = 0 if args.no_figures else _draw(named, new, (results, directories), args)
     pages = write_pages(results, args.results)
     done = f"{count_noun(len(new), 'run')} collected, {count_noun(drawn, 'figure')} drawn"
     print(f"{done}, {count_noun(len(pages), 'page')} changed")
