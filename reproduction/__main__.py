@@ -8,10 +8,11 @@ from pathlib import Path
 
 from dgdmn.cli.app import run_command
 from dgdmn.cli.options import parse
+from dgdmn.cli.run import exit_code
 from dgdmn.core.errors import DataError, DgdmnError, UsageError
 from dgdmn.core.text import count_noun
 from dgdmn.report.table import mean
-from dgdmn.runs.executor import Failure, LocalCluster, run_all
+from dgdmn.runs.executor import Failure
 from dgdmn.runs.spec import RunSpec
 from reproduction.page import write_pages
 from reproduction.results import NOT_ENDED, Results, collect, load_results
@@ -43,9 +44,7 @@ def main(words: Sequence[str]) -> int:
     pages = write_pages(results, args.results)
     done = f"{count_noun(len(new), 'run')} collected, {count_noun(drawn, 'figure')} drawn"
     print(f"{done}, {count_noun(len(pages), 'page')} changed")
-    for failure in failures:
-        print(f"reproduction: {failure.run}: {failure.message}", file=sys.stderr)
-    return 0 if not failures else 2 if all(failure.usage for failure in failures) else 1
+    return exit_code(failures, debug=False)
 
 
 def missing_runs(
@@ -71,9 +70,7 @@ def _list(targets: Sequence[Target], args: Namespace) -> None:
 
 def _run(targets: Sequence[Target], args: Namespace) -> list[Failure]:
     """Do the missing runs, the longest first. The same command continues after a kill."""
-    from dgdmn.cli.progress import show_progress
-    from dgdmn.cli.run import stream_with_data
-    from dgdmn.runs.environment import available_cores
+    from dgdmn.cli.run import execute_all, stream_with_data
 
     directories, results = load_results(args.out)[0], load_results(args.results)[0]
     specs, failures = missing_runs(targets, args.seeds, directories, results), list[Failure]()
@@ -84,13 +81,9 @@ def _run(targets: Sequence[Target], args: Namespace) -> list[Failure]:
             failures += [Failure(spec.name, str(error)) for spec in specs if spec.stream == stream]
             specs = [spec for spec in specs if spec.stream != stream]
 
-    jobs = args.jobs or available_cores()
     known = {spec: [run.number("seconds") for run in results.find(spec)] for spec in specs}
     specs.sort(key=lambda spec: mean(known[spec] or [math.inf]), reverse=True)
-    with show_progress({spec.name: args.out / spec.name for spec in specs}, jobs) as update:
-        cluster = LocalCluster(jobs)
-        done = run_all(specs, args.out, cluster, lambda ended: update({one.run for one in ended}))
-    return failures + done
+    return failures + execute_all(specs, args.out, args.jobs)[1]
 
 
 def _collect(directories: Results, targets: Iterable[Target], place: Path) -> Collected:

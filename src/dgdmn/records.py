@@ -254,7 +254,7 @@ class RunWriter:
         reserved = {"kind", "time", "seconds"} & fields.keys()
         if reserved:
             raise UsageError(f"event field {min(reserved)!r} is set by the writer; rename it")
-        line = {"kind": kind, "time": _utc_now(), "seconds": round(self.seconds, 6), **fields}
+        line = {"kind": kind, "time": utc_now(), "seconds": round(self.seconds, 6), **fields}
         files.append_bytes(self.directory / EVENTS, json_bytes(line), durable=False)
         self.n_events += 1
 
@@ -285,7 +285,7 @@ class RunWriter:
 
     def status(self, phase: Phase, **fields: Any) -> None:
         """Replace status.json atomically, without fsync: after a crash it is worthless."""
-        content = json_bytes({"phase": phase, **fields, "heartbeat": _utc_now()})
+        content = json_bytes({"phase": phase, **fields, "heartbeat": utc_now()})
         files.write_atomic(self.directory / STATUS, content, durable=False)
 
     def summary(self, values: Mapping[str, Any]) -> None:
@@ -293,8 +293,8 @@ class RunWriter:
         files.write_atomic(self.directory / SUMMARY, json_bytes({"done": True, **values}, indent=1))
 
 
-def _utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def utc_now(timespec: str = "milliseconds") -> str:
+    return datetime.now(UTC).isoformat(timespec=timespec)
 
 
 def check_file_name(what: str, name: str) -> None:

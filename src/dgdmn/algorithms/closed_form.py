@@ -19,6 +19,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Context
 from dgdmn.features import FeatureFunction, FrontEnd
 from dgdmn.memory import gaussian
+from dgdmn.memory.components import load_array
 from dgdmn.memory.gaussian import Doubles, Moments
 from dgdmn.storage import State, to_numpy
 
@@ -225,11 +226,3 @@ class GaussianSums:
         if (counts < 0).any() or ((scatter if diagonal else np.diag(scatter)) < 0).any():
             raise ValueError("a count or a variance is negative")
         return type(self)(Moments(counts, means, scatter))
-
-
-def load_array(state: State, name: str, shape: tuple[int, ...]) -> Doubles:
-    """An array of a state in float64; it must have this shape."""
-    array = np.array(to_numpy(state[name]))
-    if array.shape != shape or array.dtype != np.float64:
-        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}; it must be {shape}")
-    return array

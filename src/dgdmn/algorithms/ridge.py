@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dgdmn.algorithms.closed_form import ClosedFormClassifier, FeatureSpec, SumsMemory, load_array
+from dgdmn.algorithms.closed_form import ClosedFormClassifier, FeatureSpec, SumsMemory
 from dgdmn.algorithms.estimator import WeightedClassifier
 from dgdmn.algorithms.fitted import Inputs, Memory
 from dgdmn.config import Config
@@ -16,6 +16,7 @@ from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.features import FrontEnd, choose
 from dgdmn.features.tables import ReluUnits, Scale
+from dgdmn.memory.components import load_array
 from dgdmn.memory.gaussian import Doubles, gram, pack, solve, unpack
 from dgdmn.storage import State
 

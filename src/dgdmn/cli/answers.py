@@ -19,6 +19,7 @@ from dgdmn.core.errors import UsageError
 from dgdmn.core.files import write_atomic
 from dgdmn.core.text import count_noun, format_ratio, join_names, sort_by_accuracy
 from dgdmn.memory.recognition import UNKNOWN_RATE
+from dgdmn.records import utc_now
 from dgdmn.streams.readers import Arrays
 
 
@@ -158,7 +159,7 @@ def measure(
     by_class = metrics.count_right(right, map(str, y))
     by_task = {} if tasks is None else metrics.count_right(right, map(str, tasks.tolist()))
     return {
-        "time": store.utc_now(),
+        "time": utc_now("seconds"),
         "data": args.data.resolve().name,
         "rows": len(y),
         "accuracy": float(right.mean()),

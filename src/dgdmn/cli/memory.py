@@ -27,6 +27,7 @@ from dgdmn.config.registry import algorithm_info
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Replayed, SleepEnded
 from dgdmn.core.text import count_noun, format_duration, format_option, join_names
+from dgdmn.records import utc_now
 from dgdmn.storage import holds_memory
 from dgdmn.streams.readers import Arrays, rows_by_value
 
@@ -150,7 +151,7 @@ def merge(args: Namespace) -> None:
         for task, counts in more["tasks"].items():
             old = notes["tasks"].pop(task, [0, 0])
             notes["tasks"][task] = [a + b for a, b in zip(old, counts, strict=True)]
-        notes |= {"slept": store.utc_now(), "learned": more["learned"] | notes["learned"]}
+        notes |= {"slept": utc_now("seconds"), "learned": more["learned"] | notes["learned"]}
         save(model, out, notes)
     classes = count_noun(len(model.classes_), "class", "classes")
     tasks = count_noun(len(model.info().consolidated), "task")
@@ -217,7 +218,7 @@ def _learn_task(args: Namespace, memory: store.Memory, task: str | None, rows: A
         for name, more in learned.items():
             times, before = tasks.pop(name, (0, 0))  # the latest task comes last
             tasks[name] = [times + 1, before + more]
-            notes["learned"][name] = store.utc_now()
+            notes["learned"][name] = utc_now("seconds")
         took = format_duration(time.monotonic() - began)
     sizes = f"{count_noun(len(rows.X), 'row')}, {count_noun(len(np.unique(y)), 'class', 'classes')}"
     joined = known.issuperset(learned)

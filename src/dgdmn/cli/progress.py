@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from dgdmn.cli.output import show
 from dgdmn.core import text
-from dgdmn.records import RunRecord, read_status
+from dgdmn.records import RunRecord, read_status, utc_now
 from dgdmn.streams import fetch
 
 _MAX_ROWS = 8  # with more runs, only active ones have a row
@@ -41,7 +40,7 @@ def show_progress(
     new; it takes the names of the runs that failed.
     """
     console, statuses = Console(stderr=True), dict[str, _Status]()
-    began = datetime.now(UTC).isoformat(timespec="milliseconds")
+    began = utc_now()
     shown = ("{task.description}", "{task.fields[text]}")
     name, about = (TextColumn(key, markup=False) for key in shown)
     columns = name, BarColumn(24), about

@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from dgdmn.core.text import join_names
 from dgdmn.features import FrontEnd
 from dgdmn.memory.components import Component
 from dgdmn.memory.mixture import MixtureMemory
+from dgdmn.records import utc_now
 from dgdmn.storage import check_place, discard, holds_memory
 from dgdmn.streams.readers import FILE_TYPES, Arrays, read_arrays
 
@@ -64,14 +64,10 @@ def save_change(path: Path, memory: Memory) -> Iterator[list[Event]]:
     model.callback = events.append
     yield events
     if any(isinstance(event, SleepEnded) for event in events):
-        notes["slept"] = utc_now()
+        notes["slept"] = utc_now("seconds")
     # A forgotten task leaves no trace.
     notes["learned"] = {t: when for t, when in notes["learned"].items() if t in notes["tasks"]}
     save(model, path, notes)
-
-
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @contextmanager

@@ -173,7 +173,9 @@ def cut_scatter(component: Component, q: int, dtype: type | None = None) -> Comp
     return replace(component, mean=mean, scatter=np.ascontiguousarray(scatter[:q, :q]))
 
 
-def load_array(state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...]) -> Any:
+def load_array(
+    state: State, name: str, shape: tuple[int, ...], kinds: tuple[type, ...] = (np.float64,)
+) -> Any:
     """The array of a saved state; it must have this shape and one of these types."""
     array = np.array(to_numpy(state[name]))
     if array.shape != shape or array.dtype.type not in kinds:

@@ -176,9 +176,6 @@ class DeepGenerativeMemory:
         x_recon = self._reconstruct(self._tensor(x))
         return Batch(to_numpy(x_recon), to_numpy(self._predict(x_recon).argmax(dim=1)))
 
-    def reconstruct(self, x: Array) -> Array:
-        return to_numpy(self._reconstruct(self._tensor(x)))
-
     def _reconstruct(self, x: Tensor) -> Tensor:
         return self.generator.reconstruct(x) if isinstance(self.generator, Reconstructs) else x
 

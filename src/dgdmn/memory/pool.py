@@ -97,7 +97,7 @@ class FrozenSettings:
                 f"setting {setting!r} and temperature {temperature!r} are not possible"
             )
         size = (spec.q * (spec.q + 1) // 2,)
-        covariance = unpack(load_array(state, "code_covariance", size, (np.float64,)), spec.q)
+        covariance = unpack(load_array(state, "code_covariance", size), spec.q)
         return cls((setting[0], setting[1]), temperature, covariance, row_count(state, "n"))
 
 
@@ -307,10 +307,9 @@ class Pool:
     @classmethod
     def load(cls, state: State, spec: MixtureSpec) -> Self:
         """Load what `state` returned; every value is checked."""
-        doubles = (np.float64,)
-        triangle = load_array(state, "scatter", (spec.d * (spec.d + 1) // 2,), doubles)
+        triangle = load_array(state, "scatter", (spec.d * (spec.d + 1) // 2,))
         votes = load_array(state, "votes", (2, len(SETTINGS)), (np.int64,))
-        log_losses = load_array(state, "surprise", (len(TEMPERATURES),), doubles)
+        log_losses = load_array(state, "surprise", (len(TEMPERATURES),))
         scatter = unpack(triangle, spec.d)
         check_scatter(scatter)
         if (votes < 0).any() or (log_losses < 0).any():
@@ -322,14 +321,10 @@ class Pool:
             sums = get_typed(state, "inputs", dict)
             names = ("mean_x", "mean_z", "scatter", "bounds")
             shapes = {name: getattr(inputs, name).shape for name in names}
-            arrays = {
-                name: load_array(sums, name, shape, doubles) for name, shape in shapes.items()
-            }
+            arrays = {name: load_array(sums, name, shape) for name, shape in shapes.items()}
             inputs = CrossMoment(row_count(sums, "n"), **arrays)
         n, untested = row_count(state, "n"), get_int(state, "untested")
-        mean, variation = (
-            load_array(state, name, (spec.d,), doubles) for name in ("mean", "variation")
-        )
+        mean, variation = (load_array(state, name, (spec.d,)) for name in ("mean", "variation"))
         if (variation < 0).any():
             raise ValueError("variation has a negative value")
         total = Moments(np.array([float(n)]), mean[None], variation)

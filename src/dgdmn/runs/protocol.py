@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dgdmn.algorithms.dgdmn import DualClassifier
 from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.generative import GenerativeClassifier
+from dgdmn.memory.gaussian import column_means
 from dgdmn.runs.spec import RunSpec
 from dgdmn.streams import Rows, Task, TaskStream
 from dgdmn.streams.base import concat_rows, scale_to_unit
@@ -137,11 +138,8 @@ class RunTasks:
         return Rows(np.where(missing, self._means.astype(rows.x.dtype), rows.x), rows.y)
 
     @cached_property
-    def _means(self) -> NDArray[Any]:
-        x = self._draw(0).train.x
-        known = ~np.isnan(x)
-        means: NDArray[Any] = np.where(known, x, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        return means
+    def _means(self) -> NDArray[np.float64]:
+        return column_means(self._draw(0).train.x)
 
     def _draw(self, number: int) -> Task:
         """A task of the stream, with at most `samples_per_task` rows in each part."""

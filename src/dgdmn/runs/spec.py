@@ -72,7 +72,7 @@ class RunSpec:
             config = {"data": None, **config}  # only own data has it
             values = {field.name: config[field.name] for field in fields(cls)}
             lists = {"options": Config(**config["options"]), "revise": tuple(config["revise"])}
-            data = None if values["data"] is None else DataFile.from_json(values["data"])
+            data = None if values["data"] is None else DataFile(**values["data"])
             together = config["together"] is True
             return cls(**{**values, **lists, "together": together, "data": data})
         except (KeyError, TypeError, AttributeError) as error:

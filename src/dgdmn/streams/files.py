@@ -38,6 +38,8 @@ class DataFile:
     digest: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("ignore", "text"):  # JSON has lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for field in fields(self):
             value, kind = getattr(self, field.name), str(field.type)
             fits = isinstance(value, str) or (value is None and "None" in kind)
@@ -71,14 +73,6 @@ class DataFile:
                     plain = part.astype("U") if part.dtype.kind in "OT" else part
                     digest.update(np.ascontiguousarray(plain).tobytes())
         return cls(digest=digest.hexdigest()[:32])
-
-    @classmethod
-    def from_json(cls, values: Any) -> Self:
-        """The data that config.json of a run describes."""
-        if not isinstance(values, dict):
-            raise TypeError("data is not an object")
-        lists = {name: tuple(values.get(name, ())) for name in ("ignore", "text")}
-        return cls(**values | lists)
 
     @property
     def name(self) -> str:
