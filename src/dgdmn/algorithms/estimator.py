@@ -15,20 +15,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array, check_random_state, check_X_y
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dgdmn.algorithms.fitted import (
+from dgdmn.algorithms.checks import (
     Array,
+    Weights,
+    check_label_dtype,
+    check_label_objects,
+    check_labels,
+    check_new_names,
+    check_same_kind,
+    check_values,
+    drop_zero_weights,
+    first_row,
+)
+from dgdmn.algorithms.fitted import (
     EstimatorInfo,
     FittedState,
     Inputs,
     Memory,
-    Weights,
-    check_labels,
-    check_new_names,
-    check_same_kind,
-    to_plain,
 )
 from dgdmn.algorithms.persistence import algorithm_name, save
 from dgdmn.config import DEFAULT_PRESET, Config, override, resolve
@@ -37,11 +42,10 @@ from dgdmn.core.batch import Batch
 from dgdmn.core.errors import UsageError
 from dgdmn.core.events import Callback, Context, ignore
 from dgdmn.core.rng import SeedStream
-from dgdmn.core.table import MAX_VALUE, Columns, Table, is_frame, warn_about_names
-from dgdmn.core.text import count_noun, join_names
+from dgdmn.core.table import Columns, Table, is_frame, warn_about_names
+from dgdmn.core.text import join_names
 from dgdmn.features.tables import MAX_COLUMNS
 from dgdmn.storage import State, bytes_in
-from dgdmn.storage.checks import MAX_WEIGHT, MIN_WEIGHT
 
 Classes = ArrayLike | None
 
@@ -326,7 +330,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
             raise UsageError(f"X has dtype {X.dtype}; dates and times must be made numbers first")
         if isinstance(y, list | tuple) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
-            _check_label_objects(y)
+            check_label_objects(y)
         given, X = X, self._read_table(X, reset=reset, learning=y is not None)
         if X is not given and isinstance(X, np.ndarray):  # a table; its columns are checked already
             del checks["reset"]
@@ -336,19 +340,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         else:
             X, y = validate_data(self, X, y, **checks)
         if y is not None:
-            _check_label_dtype(y)
+            check_label_dtype(y)
         if X.size == 0:
             raise UsageError(f"X has shape {X.shape}; it must contain values")
         X = np.ascontiguousarray(X)  # a data frame is not, and sums would differ in the last bit
         if X.ndim > 4:
             raise UsageError(f"X has shape {X.shape}; it must be (n, d), (n, h, w) or (n, h, w, c)")
-        if X.dtype.kind == "f" and (odd := np.isinf(X)).any():
-            place = f"first in row {_first_row(odd)}"
-            raise UsageError(f"X contains infinity ({place}); every value must be finite")
-        if y is not None and _largest(X) > MAX_VALUE:
-            far = np.abs(X.astype(np.float64)) > MAX_VALUE
-            limit = f"values may have a size of at most {MAX_VALUE:g}; fix it, or scale its column"
-            raise UsageError(f"X has {X[far][0]:g} in row {_first_row(far)}; {limit}")
+        check_values(X, learning=y is not None)
         return X, y
 
     def _read_table(self, X: Any, *, reset: bool, learning: bool) -> Any:
@@ -406,7 +404,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         """X without NaN as far as the memory needs it; `fitted` is None in the first call."""
         if X.dtype.kind != "f" or not (missing := np.isnan(X)).any():
             return X
-        place = f"X contains NaN (first in row {_first_row(missing)})"
+        place = f"X contains NaN (first in row {first_row(missing)})"
         if X.ndim > 2:
             raise UsageError(f"{place}; images must have all values")
         if not self._can_fill():
@@ -457,62 +455,9 @@ class WeightedClassifier(ContinualClassifier):
         return self._learn(X, y, classes, sample_weight, self._task_name(task))
 
 
-def drop_zero_weights(X: Array, y: Array, sample_weight: Any) -> tuple[Array, Array, Weights]:
-    """The rows with a weight, and their weights; None if every row counts once."""
-    if sample_weight is None:
-        return X, y, None
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    wrong = weight[(weight != 0) & ~((weight >= MIN_WEIGHT) & (weight <= MAX_WEIGHT))]
-    if wrong.size:
-        allowed = f"0, or at least {MIN_WEIGHT:g} and at most {MAX_WEIGHT:g}"
-        raise UsageError(f"sample_weight has the value {wrong[0]:g}; it must be {allowed}")
-    counts = weight > 0
-    if not counts.any():
-        raise UsageError("every sample_weight is 0; at least one row must count")
-    weight = weight[counts]
-    return X[counts], y[counts], None if (weight == 1).all() else weight
-
-
-def _largest(X: Array) -> float:
-    """The largest size of a value; NaN does not count."""
-    return max(float(np.fmax.reduce(X, axis=None)), -float(np.fmin.reduce(X, axis=None)))
-
-
-def _first_row(marked: NDArray[np.bool_]) -> int:
-    return int(marked.reshape(len(marked), -1).any(axis=1).argmax())
-
-
 def seed_stream(random_state: Any) -> SeedStream:
     """scikit-learn's `random_state` as a source of random generators."""
     return SeedStream(int(check_random_state(random_state).randint(2**31 - 1)))
-
-
-def _check_label_objects(y: Any) -> None:
-    """Check labels before they become an array: it would merge "a" with 1 or 2**53 with 2**53 + 1."""
-    if missing := [row for row, label in enumerate(y) if _is_missing(label)]:
-        count = count_noun(len(missing), "missing label")
-        raise UsageError(f"y has {count} (first in row {missing[0]}); fill or remove such rows")
-    labels = {to_plain(label) for label in y if np.isscalar(label)}
-    if len({isinstance(label, str) for label in labels}) > 1:
-        raise UsageError("y mixes kinds of labels; use only text or only numbers")
-    check_labels(sorted(labels))
-
-
-def _is_missing(label: Any) -> bool:
-    """Whether a label is None, NaN, or pandas' NA or NaT."""
-    nan = isinstance(label, float | np.floating) and bool(np.isnan(label))
-    return label is None or nan or type(label).__name__ in ("NAType", "NaTType")
-
-
-def _check_label_dtype(y: Array) -> None:
-    try:
-        kinds = {type(label) for label in np.unique(y).tolist()}
-    except TypeError as error:
-        raise UsageError("y mixes kinds of labels; use only text or only numbers") from error
-    for kind in kinds - {str, int, float, bool}:
-        advice = "use text or numbers; dates can be text, y.astype(str)"
-        raise UsageError(f"y has labels of kind {kind.__name__}; {advice}")
-    check_classification_targets(y)
 
 
 _guard = threading.Lock()

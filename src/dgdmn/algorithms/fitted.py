@@ -1,80 +1,28 @@
 """What an estimator has learned: a memory, and how to translate between it and the user's labels."""
 
 import copy
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dgdmn.algorithms.checks import (
+    Array,
+    check_labels,
+    check_new_names,
+    check_same_kind,
+    to_plain,
+)
 from dgdmn.config import Config
-from dgdmn.config.config import MAX_NUMBER
 from dgdmn.core.batch import Batch
-from dgdmn.core.errors import DgdmnError, UsageError, suggestion
+from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.events import Context
 from dgdmn.core.rng import SeedStream
 from dgdmn.core.text import join_names
 from dgdmn.memory.task_log import TaskInfo
 from dgdmn.storage import State, bytes_in
-
-Array = NDArray[Any]
-Weights = NDArray[np.float64] | None
-"""How often each row counts; None: once."""
-
-
-def check_labels(labels: Sequence[Any], n: int = 0) -> None:
-    """Refuse labels that are neither text nor finite numbers, that an array merges, or more than n, if given."""
-    for label in labels:
-        text = isinstance(label, str) and label.encode(errors="replace").decode() == label
-        number = isinstance(label, int) or (isinstance(label, float) and math.isfinite(label))
-        if not text and not number:
-            raise UsageError(f"label {label!r} cannot be saved; use text or finite numbers")
-    array = np.asarray(labels)
-    if array.tolist() != list(labels) or len(np.unique(array)) < len(labels):
-        names = join_names(map(repr, labels), 3)
-        raise UsageError(f"labels {names} are not distinct in an array; use text")
-    if n and len(labels) > n:
-        too_many = f"{labels[n]!r} is class {n + 1}, but n_classes is {n}"
-        raise UsageError(f"{too_many}; raise it, or set 0")
-
-
-def check_same_kind(what: str, label: Any, other: Any) -> None:
-    """Refuse text among numbers and numbers among text."""
-    if isinstance(label, str) != isinstance(other, str):
-        raise UsageError(
-            f"{what} and {other!r} have different types; use only text or only numbers"
-        )
-
-
-def check_new_names(what: str, known: Iterable[Any], names: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The new names of labels or tasks, {old: new}, if all old ones exist and all names stay different."""
-    known, kind = list(known), "text" if what == "task" else "text or a number"
-    for old, new in names.items():
-        if old not in known:
-            hint, shown = suggestion(str(old), map(str, known)), join_names(map(repr, known))
-            raise UsageError(f"no {what} {old!r}{hint}; there are {shown}")
-        is_name = isinstance(new, str) or (what == "label" and isinstance(new, int | float))
-        if not is_name or new == "":
-            problem = f"{what} {old!r} cannot be renamed to {new!r}"
-            raise UsageError(f"{problem}; the name must be {kind}")
-    after = [names.get(one, one) for one in known]
-    for new in names.values():
-        if after.count(new) > 1:
-            raise UsageError(f"{what} {new!r} exists already; choose another name for it")
-    return dict(names)
-
-
-def check_priors(priors: Mapping[Any, Any]) -> dict[Any, float]:
-    """Weights of labels as floats; refused unless each is a finite number above 0."""
-    for label, weight in priors.items():
-        number = isinstance(weight, Real) and not isinstance(weight, bool)
-        if not (number and 0 < weight <= MAX_NUMBER):
-            allowed = f"a number above 0 and at most {MAX_NUMBER:g}"
-            raise UsageError(f"the prior of {label!r} is {weight!r}; it must be {allowed}")
-    return {label: float(weight) for label, weight in priors.items()}
 
 
 class Inputs(Protocol):
@@ -189,11 +137,6 @@ class FittedState:
             raise DgdmnError(f"predicted probabilities are not finite: {reason}")
         total = known.sum(axis=1, keepdims=True)
         return np.where(total > 0, known / np.where(total > 0, total, 1), 1 / known.shape[1])
-
-
-def to_plain(label: Any) -> Any:
-    """A number of numpy as one of Python."""
-    return label.item() if isinstance(label, np.generic) else label
 
 
 @dataclass(frozen=True)

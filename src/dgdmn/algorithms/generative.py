@@ -16,19 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from dgdmn.algorithms.checks import Array, Weights, check_labels, check_priors, check_same_kind
 from dgdmn.algorithms.closed_form import fill_columns, limit_threads
 from dgdmn.algorithms.estimator import WeightedClassifier, exclusive_learning, seed_stream
-from dgdmn.algorithms.fitted import (
-    Array,
-    EstimatorInfo,
-    FittedState,
-    Inputs,
-    Memory,
-    Weights,
-    check_labels,
-    check_priors,
-    check_same_kind,
-)
+from dgdmn.algorithms.fitted import EstimatorInfo, FittedState, Inputs, Memory
 from dgdmn.algorithms.network import NetworkClassifier
 from dgdmn.config import Config
 from dgdmn.config.registry import generator_info, load_target

@@ -10,7 +10,8 @@ from dgdmn.algorithms.estimator import ContinualClassifier
 from dgdmn.algorithms.scaling import Scaling
 
 if TYPE_CHECKING:
-    from dgdmn.algorithms.fitted import Array, Inputs, Weights
+    from dgdmn.algorithms.checks import Array, Weights
+    from dgdmn.algorithms.fitted import Inputs
     from dgdmn.config import Config
     from dgdmn.networks.protocols import LearnerFactory
     from dgdmn.storage import State

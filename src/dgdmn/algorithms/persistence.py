@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dgdmn import __version__
-from dgdmn.algorithms.fitted import FittedState, check_labels, check_priors
+from dgdmn.algorithms.checks import check_labels, check_priors
+from dgdmn.algorithms.fitted import FittedState
 from dgdmn.config import Config, override, to_dict
 from dgdmn.config.registry import ALGORITHMS, REFERENCES, algorithm_info, load_target
 from dgdmn.core.errors import DgdmnError, UsageError

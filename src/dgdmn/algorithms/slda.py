@@ -18,8 +18,9 @@ SHRINKAGES = (1e-4, 1e-3, 1e-2, 0.1, 0.3)
 class SLDA(WeightedClassifier, ClosedFormClassifier):
     """Streaming linear discriminant analysis (Hayes & Kanan 2020), no class priors.
 
-    The covariance is pooled and shrunk toward the variances of the columns. The published update divides by
-    the number of all rows and is not exact; this one is.
+    The covariance is pooled and shrunk toward the variances of the columns. With classes of equal size and
+    standardized columns, it is scikit-learn's LinearDiscriminantAnalysis of all rows with solver "lsqr", uniform
+    priors and the same shrinkage. The published update divides by the number of all rows and is not exact.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)

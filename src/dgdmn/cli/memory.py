@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dgdmn.algorithms import algorithm
+from dgdmn.algorithms.checks import check_new_names
 from dgdmn.algorithms.estimator import ContinualClassifier
-from dgdmn.algorithms.fitted import check_new_names
 from dgdmn.algorithms.persistence import algorithm_name, save
 from dgdmn.cli import store
 from dgdmn.cli.notes import read_notes
