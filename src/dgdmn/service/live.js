@@ -97,7 +97,7 @@
   };
   const show = (state) => {
     const counts = Object.entries(state.counts).filter(([, n]) => n).map(([word, n]) => `${n} ${word}`);
-    say(summary, counts.join(", ") || "No runs yet. They appear here when they start, for example with dgdmn run embedded.");
+    say(summary, counts.join(", ") || `No runs yet in ${state.where}. They appear here when they start, for example with dgdmn run embedded.`);
     say(problem, state.problem);
     const seen = new Set();
     for (const kind of Object.keys(TEXT)) {
