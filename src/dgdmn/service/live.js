@@ -49,7 +49,7 @@
   const TEXT = {
     running: (run) => [
       run.share ? `${percent(run.share)} done${left(run.ends)}, ${duration(run.seconds)} so far; task ${run.step} of ${run.steps}`
-        + (run.acc === null ? "" : `; ${(100 * run.acc).toFixed(1)} % right on the tasks seen`) : start(run),
+        + (run.acc === null ? "" : `; accuracy ${run.acc.toFixed(3).replace(/^0\./, ".")} on the tasks seen`) : start(run),
       run.task && run.step ? `${run.phase}, task ${run.task}` : run.phase,
     ],
     stopped: (run) => [`stopped at ${percent(run.share)}, in task ${run.step} of ${run.steps}`, run.message],
