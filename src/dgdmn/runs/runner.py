@@ -316,7 +316,7 @@ class _Run:
         self.time_left.record_training(share, self.count.train_seconds + training)
         left = self.time_left.seconds(sum(self._spent()) - sum(self.spent) + running)
         if phase in ("finishing", "done"):
-            left = self.time_left.final_seconds if phase == "finishing" else 0.0
+            left = (self.time_left.final_seconds or None) if phase == "finishing" else 0.0
         self.writer.status(
             phase,
             task=self.tasks.order[max(0, self.step - 1)],
