@@ -233,7 +233,7 @@ def test_the_page_of_a_run_that_learns_opens_with_how_far_it_is(make_run):
 
 
 def test_an_axis_that_does_not_start_at_0_says_so(matrix_run):
-    note, high = "accuracy (from 0.8)", [[1, 0], [0.9, 1]]
+    note, high = "accuracy (from .80)", [[1, 0], [0.9, 1]]
     assert note in render([matrix_run("nn", 0, high)])
     assert note not in render([matrix_run("nn", 0, high), matrix_run("ewc", 0, [[1, 0], [0, 1]])])
 

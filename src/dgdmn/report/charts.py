@@ -86,7 +86,10 @@ def zoom(panels: Sequence[Panel]) -> list[Panel]:
     start = next((start for start in STARTS if start <= min(values, default=0.0)), 0.0)
     if not start or any(panel.y_range != (0.0, 1.0) for panel in panels):
         return list(panels)
-    return [replace(p, y_range=(start, 1), y_label=f"{p.y_label} (from {start:g})") for p in panels]
+    return [
+        replace(p, y_range=(start, 1), y_label=f"{p.y_label} (from {format_ratio(start, 2)})")
+        for p in panels
+    ]
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def _test(test: Mapping[str, Any]) -> Data:
         "cells": cells if small else {},
         "reliability": reliability,
         "numbers": [
-            ("right", format_ratio(test["accuracy"])),
+            ("accuracy", format_ratio(test["accuracy"])),
             ("macro", format_ratio(test["macro"])),
             ("ECE", format_ratio(test["ece"])),
             ("unknown", "–" if unknown is None else format_percent(unknown)),
