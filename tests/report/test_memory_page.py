@@ -39,7 +39,8 @@ def test_images_and_evaluations():
     one |= {"macro": 0.25, "by_class": {}, "by_task": {}, "ece": 0.125, "unknown": None}
     html = render_memory(facts(dreams={"why": "", "images": {"a": rows}}, evaluations=[one]))
     assert 'alt="Dreams, one row for each label"' in html
-    assert "2026-02-03 04:05" in html
+    assert "2026-02-03 04:05:06" in html, "two evaluations of a minute differ"
+    assert "`" not in html.partition("<main")[2].partition("</main>")[0]
     assert "2026-01-02 03:04" in html
     assert ".250</td><td>.125</td><td>–" in html
 

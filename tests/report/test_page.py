@@ -265,6 +265,22 @@ def test_bold_is_explained_where_something_is_bold(matrix_run):
     assert "<b>" not in render([ceiling]).partition('class="results')[2].partition("</table>")[0]
 
 
+def test_the_column_of_seeds_may_be_hidden_if_each_method_has_one(matrix_run):
+    one, two = (matrix_run("nn", seed, [[1, 0], [0, 1]]) for seed in (0, 1))
+    assert 'class="results one-seed"' in render([one])
+    assert 'class="results"' in render([one, two])
+
+
+def test_latent_space_has_a_heading_and_words_of_what_follows(make_run):
+    path = make_run("a")
+    page = html_of(path)
+    assert "<h3>Latent space and resilience</h3>" in page
+    assert "is the same memory, trained on all tasks at once" not in page
+    (path / "artifacts" / "resilience.npz").unlink()
+    assert "<h3>Latent space</h3>" in html_of(path)
+    assert "is the same memory, trained" in html_of(make_run("b", together=True))
+
+
 def test_terms_are_explained(make_run):
     page = page_of(make_run("a"))
     tips = {one["data-tip"].split(":")[0] for one in page.named("abbr")}
