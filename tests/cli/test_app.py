@@ -149,7 +149,7 @@ def test_learn_shows_no_option_of_another_algorithm(call):
         ("report", "required: RUN"),
         ("report nowhere", "nowhere does not exist; give run directories"),
         ("report . --figures f --no-figures", "exclude each other"),
-        ("watch nowhere", "nowhere is not a directory"),
+        ("watch /dev/null", "/dev/null is not a directory"),
         ("data", "required: ACTION; `dgdmn data --help`"),
         ("data fetsch", "ACTION is fetsch (did you mean fetch?); it must be where or fetch"),
         ("data where mnits", "did you mean mnist"),

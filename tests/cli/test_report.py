@@ -74,9 +74,7 @@ def test_the_page_of_a_memory(call, memory):
     assert lead.startswith(
         "This memory knows 3 classes of 2 tasks, learned from 305 rows. It keeps "
     )
-    assert lead.endswith(
-        "no training row. It gives the right label to 83 % of the 60 rows of test.csv."
-    )
+    assert lead.endswith("no training row. Its accuracy on the 60 rows of test.csv is .833.")
     assert "&lt;u&gt;big" in html
     assert "<u>" not in html
     assert "Left out, because they have fewer than 20 rows: few." in html

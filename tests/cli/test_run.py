@@ -93,7 +93,7 @@ def test_run_resume_and_report(tmp_path, monkeypatch, call, in_process):
     (dual,) = Path("runs").glob("embedded-dgdmn-quick-*seed0")
     assert f"  {dual}\n" in first
     assert "report: runs/report.html\n" in first
-    assert pages == [([dual], Path("runs/report.html"))]
+    assert pages == [([Path("runs")], Path("runs/report.html"))], "with all runs of --out"
     assert re.search(r"│ dgdmn +│ quick +│ +\.\d{3} │", first)
     assert f"{dual.name}: task 10/10 (9), done, accuracy on tasks seen ." in err
     record = RunRecord.read(dual)

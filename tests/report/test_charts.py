@@ -108,7 +108,7 @@ def test_the_vertical_label_has_a_place_beside_long_numbers(wide):
 def test_ends_of_lines_have_names():
     flat = [Line(name, [1, 2], [1, y]) for name, y in zip("abcd", (1, 1, 1, 0), strict=True)]
     names = [node.text for node in elements(line_svg(Panel("", flat, ends=True), "x"), "text")]
-    assert {"a–c", "d"} <= set(names), "equal ends share a name"
+    assert {"a, b, c", "d"} <= set(names), "equal ends share a name"
     keyed = [Line(name, [1, 2], [1, 1], key=name) for name in "abc"]
     svg = line_svg(Panel("", keyed, ends=True), "x")
     places = {n.text: float(n.get("y")) for n in elements(svg, "text") if n.text in tuple("abc")}
@@ -119,13 +119,42 @@ def test_ends_of_lines_have_names():
     assert "n7" not in names, "they do not fit"
 
 
-def test_many_lines_that_end_alike_are_counted():
+def test_names_that_do_not_fit_beside_one_end_are_counted():
     names = [f"2024-{month:02d}" for month in range(1, 9)]
     lines = [Line(name, [1, 2], [1, 1 - (i == 0)]) for i, name in enumerate(names)]
     texts = {node.text for node in elements(line_svg(Panel("", lines, ends=True), "x"), "text")}
-    assert {"2024-01", "7 tasks"} <= texts
+    assert {"2024-01", "2024-02 + 6"} <= texts
     svg = line_svg(Panel("", lines[1:], ends=True), "x")
     assert "all 7 tasks" in {node.text for node in elements(svg, "text")}
+
+
+def test_ends_that_are_apart_have_names_of_their_own():
+    ends = {"jan": [0.85, 0.86, 0.87], "mar": [NAN, 0.89, 0.89], "feb": [NAN, NAN, 0.83]}
+    lines = [Line(name, [1, 2, 3], values) for name, values in ends.items()]
+    svg = line_svg(Panel("", lines, y_range=(0.6, 1.0), ends=True), "x")
+    places = {n.text: float(n.get("y")) for n in elements(svg, "text") if n.text in ends}
+    assert sorted(places, key=places.get) == ["mar", "jan", "feb"], "from the highest"
+
+
+def test_ticks_of_accuracies_have_the_format_of_all_accuracies():
+    def ticks(y_range, *y):
+        svg = line_svg(Panel("", [Line("a", [1, 2], y)], y_range=y_range), "x")
+        return {node.text for node in elements(svg, "text")}
+
+    assert {".00", ".80", "1.00"} <= ticks((0.0, 1.0), 0.5, 1)
+    assert {"−20", "0"} <= ticks(None, -20, 20)
+
+
+def test_a_point_far_away_does_not_squeeze_a_map():
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    far = np.vstack([points, [[500.0, 0.0]]])
+
+    def width(points):
+        names = ["a"] * len(points)
+        places = [float(n.get("x")) for n in elements(scatter_svg(points, names, ""), "use")]
+        return np.ptp(np.sort(places)[2:-2])
+
+    assert width(far) > 0.7 * width(points) > 0
 
 
 @pytest.mark.parametrize("wide", [False, True])

@@ -39,7 +39,8 @@ def test_images_and_evaluations():
     one |= {"macro": 0.25, "by_class": {}, "by_task": {}, "ece": 0.125, "unknown": None}
     html = render_memory(facts(dreams={"why": "", "images": {"a": rows}}, evaluations=[one]))
     assert 'alt="Dreams, one row for each label"' in html
-    assert "2026-02-03 04:05" in html
+    assert "2026-02-03 04:05:06" in html, "two evaluations of a minute differ"
+    assert "`" not in html.partition("<main")[2].partition("</main>")[0]
     assert "2026-01-02 03:04" in html
     assert ".250</td><td>.125</td><td>–" in html
 
@@ -86,12 +87,12 @@ def test_many_classes_have_a_list_of_mistakes():
     html = render_memory(facts(test=test))
     assert 'class="heat"' not in html
     mistakes = html.partition("Most frequent mistakes")[2]
-    assert "<td>c8</td><td>5</td>" in mistakes
+    assert '<td class="text">c8</td><td>5</td>' in mistakes
     assert "These are 50 of 60 classes." in html
     assert html.index(">c9 <") < html.index(">c10 <"), "as people count"
     assert "never learned" not in html
     test |= {"answers": names[:59], "confusion": {name: row[:59] for name, row in counts.items()}}
     test["by_class"]["c59"] = (0, 1)
     assert "1 row, never learned" in render_memory(facts(test=test))
-    assert "It gives the right label to 92 % of the 65 rows of d.csv." in html
-    assert "50 % right" in html
+    assert "Its accuracy on the 65 rows of d.csv is .923." in html
+    assert ">.900 <small>65 rows" in html

@@ -193,7 +193,7 @@ def test_cells_before_a_task_is_learned_are_blank_and_numbers_are_the_same(matri
     run = matrix_run("nn", 0, [[1, 1, 0.25], [0, 1, 1], [0, 0.5, 1]])
     heat = render([run]).partition("<table class=heat>")[2].partition("</table>")[0]
     rows = [re.findall(r"<td[^>]*>([^<]*)", row) for row in heat.split("<tr>")[2:]]
-    assert rows == [["1.0", "", ""], [".00", "1.0", ""], [".00", ".50", "1.0"]]
+    assert rows == [["1.00", "", ""], [".00", "1.00", ""], [".00", ".50", "1.00"]]
     assert (run.acc, run.bwt) == (0.5, -0.75)
 
 
@@ -208,17 +208,17 @@ def test_the_page_opens_with_what_happened(matrix_run):
     lead = lead_of(html)
     assert lead == (
         "3 methods learned 2 tasks, one after the other. In the final test on all tasks, DGDMN "
-        "remembers most among the methods that keep no training rows: 99.0 % correct. NN remembers least, "
-        "50.0 %: only the last task is known. Joint, which learns from the data of all tasks together, "
-        "has 99.0 %."
+        "remembers most among the methods that keep no training rows: accuracy .990. NN remembers least, "
+        ".500: only the last task is known. Joint, which learns from the data of all tasks together, "
+        "has .990."
     )
     assert html.index('class="lead"') < html.index('class="bars"') < html.index("<h3>Result</h3>")
     assert html.count('class="ours a-dgdmn"') == 1
     assert html.count("ours a-dgdmn") == 3, "a bar, a row and its sentence have the color"
     alone = lead_of(render(runs[1:2]))
     assert alone == (
-        "DGDMN learned 2 tasks, one after the other. Final accuracy is 99.0 %; "
-        "accuracy right after each task was 100.0 %."
+        "DGDMN learned 2 tasks, one after the other. Final accuracy is .990; "
+        "accuracy right after each task was 1.000."
     )
 
 
@@ -228,14 +228,12 @@ def test_the_page_of_a_run_that_learns_opens_with_how_far_it_is(make_run):
     assert lead.startswith(
         "2 methods are learning 4 tasks, one after the other. After 2 tasks, DGDMN classifies "
     )
-    assert lead.endswith(
-        " % of the test samples of these tasks correctly. 2 runs are not finished."
-    )
+    assert lead.endswith(" on them. 2 runs are not finished.")
     assert "is learning 4 tasks" in html_of(make_run("c", steps=0))
 
 
 def test_an_axis_that_does_not_start_at_0_says_so(matrix_run):
-    note, high = "accuracy (from 0.8)", [[1, 0], [0.9, 1]]
+    note, high = "accuracy (from .80)", [[1, 0], [0.9, 1]]
     assert note in render([matrix_run("nn", 0, high)])
     assert note not in render([matrix_run("nn", 0, high), matrix_run("ewc", 0, [[1, 0], [0, 1]])])
 
@@ -253,10 +251,34 @@ def test_an_axis_that_does_not_start_at_0_says_so(matrix_run):
 def test_unbalanced_classes_have_macro_accuracy(matrix_run, by_class, shown):
     summary = {"by_class": by_class, "macro_accuracy": 0.4321}
     html = render([matrix_run("nn", 0, [[1, 0], [0, 1]], summary=summary)])
-    assert ("<td>.432</td>" in html) == ("judge by" in html) == shown
-    table = html.partition('class="results"')[2].partition("</table>")[0]
+    assert ("<b>.432</b>" in html) == ("judge by" in html) == shown
+    assert ("ACC&nbsp;.500, macro&nbsp;.432." in html) == ("By macro accuracy" in html) == shown
+    table = html.partition('class="results')[2].partition("</table>")[0]
     (width,) = set(re.findall(r'colspan="(\d)"', table))
     assert int(width) == table.count('scope="col"') == 6 + shown
+
+
+def test_bold_is_explained_where_something_is_bold(matrix_run):
+    one, ceiling = (matrix_run(name, 0, [[1, 0], [0, 1]]) for name in ("nn", "joint"))
+    assert "Bold:" in render([one])
+    assert "Bold:" not in render([ceiling])
+    assert "<b>" not in render([ceiling]).partition('class="results')[2].partition("</table>")[0]
+
+
+def test_the_column_of_seeds_may_be_hidden_if_each_method_has_one(matrix_run):
+    one, two = (matrix_run("nn", seed, [[1, 0], [0, 1]]) for seed in (0, 1))
+    assert 'class="results one-seed"' in render([one])
+    assert 'class="results"' in render([one, two])
+
+
+def test_latent_space_has_a_heading_and_words_of_what_follows(make_run):
+    path = make_run("a")
+    page = html_of(path)
+    assert "<h3>Latent space and resilience</h3>" in page
+    assert "is the same memory, trained on all tasks at once" not in page
+    (path / "artifacts" / "resilience.npz").unlink()
+    assert "<h3>Latent space</h3>" in html_of(path)
+    assert "is the same memory, trained" in html_of(make_run("b", together=True))
 
 
 def test_terms_are_explained(make_run):

@@ -5,6 +5,7 @@ import os
 import time
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -50,6 +51,28 @@ def rows_of(shape=(8, 8), n=20):
     return {
         name: Rows(stripes(y, int(y[0]) + 1).reshape(-1, *shape), y) for name, y in labels.items()
     }
+
+
+class CountsRows:
+    """Counts the rows that it predicts."""
+
+    def __init__(self):
+        self.rows, self.fitted_ = 0, SimpleNamespace(inputs=None)
+
+    def prepare_unclipped(self, x):
+        return x
+
+    def predict(self, x):
+        self.rows += len(x)
+        return np.zeros(len(x))
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (64,)])
+def test_the_time_of_the_final_phase_follows_from_the_rows_it_predicts(tmp_path, shape):
+    tests, model = rows_of(shape), CountsRows()
+    artifacts = Artifacts(RunWriter(tmp_path, {"key": "k", "tasks": list(TASKS)}), tests, seed=3)
+    artifacts.write_final(model)
+    assert artifacts.final_tests(model) == model.rows / sum(map(len, tests.values()))
 
 
 def written(tmp_path, ask, tests=None):

@@ -390,9 +390,9 @@ def test_the_status_says_what_a_run_does(tmp_path, monkeypatch):
     }
     assert status == expected
     first = next(
-        status for status in written if status["phase"] == "learning" and status["step"] == 2
+        status for status in written if status["phase"] == "learning" and status["step"] == 3
     )
-    assert first["acc"] == record.accuracy[0, 0], "the mean of the tasks seen"
+    assert first["acc"] == record.accuracy[1, :2].mean(), "the mean of the tasks seen"
     assert first["seconds_left"] > 0
 
 

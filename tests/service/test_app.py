@@ -151,6 +151,27 @@ def test_a_new_row_makes_a_new_version_and_an_event_does_not(server, writer):
     assert f'data-version="{state(server)["version"]}">run3<' in page
 
 
+def test_a_page_is_up_to_date_when_it_is_asked_for(root, writer):
+    with serving(root) as server:
+        server.site._pause = 60.0  # the background thread draws once
+        assert b"run2" in asked(server, "/").content
+        writer.row("accuracy", "b", [0.5, 1.0])
+        assert b"run3" in asked(server, "/").content
+
+
+def test_a_directory_that_does_not_exist_yet(tmp_path, status):
+    root = tmp_path / "later"
+    with serving(root) as server:
+        assert asked(server, "/").status == 200
+        assert state(server)["where"] == str(root)
+        assert sum(state(server)["counts"].values()) == 0
+        writer = RunWriter(root / "run", {"key": "k", "tasks": ["a"]})
+        writer.row("accuracy", "a", [1.0])
+        writer.status("learning", **status)
+        assert b"run2" in asked(server, "/").content
+        assert state(server)["counts"]["running"] == 1
+
+
 def test_head_is_get_without_content(server):
     for path in ("/", "/live.js"):
         head, get = asked(server, path, "HEAD"), asked(server, path)

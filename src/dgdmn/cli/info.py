@@ -171,7 +171,7 @@ def watch(args: Namespace) -> None:
     from dgdmn.service.app import Server
 
     for path in args.run:
-        if not path.is_dir():
+        if path.exists() and not path.is_dir():
             advice = "give run directories, or directories of them"
             raise UsageError(f"{path} is not a directory; {advice}")
     with Server(args.run, args.port) as server:

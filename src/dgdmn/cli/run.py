@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
     print_results(records)
     if records:
         page = args.out / "report.html"
-        write_report([record.directory for record in records], page)
+        write_report([args.out], page)  # with earlier runs
         show(f"report: {page}")
     return exit_code(failures, args.debug)
 

@@ -26,7 +26,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from dgdmn.core.files import os_errors, write_atomic
-from dgdmn.core.text import shorten
+from dgdmn.core.text import format_ratio, shorten
 from dgdmn.report.images import tile
 from dgdmn.report.style import ASSETS, CLASS_STYLES, OTHER, Style, class_style
 
@@ -37,7 +37,10 @@ Block = tuple[str, Sequence[Array]]  # a title and rows of images
 
 PANEL = (2.3, 1.9)  # inches; three panels side by side fill a page
 LEGEND_LINE = 0.15  # height of one legend line in inches
+CENTRAL = (0.02, 0.98)  # quantiles that a map of points shows for sure
 MAX_NAMES = 40  # with more names there is no legend
+NEAR = (0.005, 0.05, 0.1, 0.2)
+"""Distances below which ends of lines without keys share a name, as shares of the axis: the first that fits."""
 END = 14  # characters of a name at the end of a line
 STARTS = (0.8, 0.6, 0.4)  # lower limits of an accuracy axis: the first below all values, else 0
 NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -53,6 +56,7 @@ class Line:
     style: Style = OTHER
     dots: bool = False  # faint points without a line, for values of another source
     key: str = ""  # on the page: the legend button that hides it
+    alpha: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,11 @@ class Panel:
     level: tuple[float, str] | None = None  # a horizontal line to compare with, and its name
     log: bool = False
 
+    @property
+    def has_ratios(self) -> bool:
+        """Whether its values are accuracies or other shares."""
+        return self.y_range is not None and self.y_range[1] == 1.0
+
 
 def zoom(panels: Sequence[Panel]) -> list[Panel]:
     """The panels with an axis from one of STARTS to 1 if all of their values lie there; the label says so."""
@@ -77,7 +86,10 @@ def zoom(panels: Sequence[Panel]) -> list[Panel]:
     start = next((start for start in STARTS if start <= min(values, default=0.0)), 0.0)
     if not start or any(panel.y_range != (0.0, 1.0) for panel in panels):
         return list(panels)
-    return [replace(p, y_range=(start, 1), y_label=f"{p.y_label} (from {start:g})") for p in panels]
+    return [
+        replace(p, y_range=(start, 1), y_label=f"{p.y_label} (from {format_ratio(start, 2)})")
+        for p in panels
+    ]
 
 
 @contextmanager
@@ -175,6 +187,7 @@ def line_svg(panel: Panel, label: str, *, wide: bool = False) -> Markup:
             groups[f"end-{number}"] = {"data-key": line.key} if line.key else {}
         shown = {"data-x": " ".join(f"{pixel:.1f}" for pixel in pixels), "data-l": panel.x_label}
         shown |= {"data-t": " ".join(f"{place:g}" for place in places)}
+        shown |= {"data-r": ""} if panel.has_ratios else {}
         return _inline(figure, label, {"class": "chart", "tabindex": "0", **shown}, groups)
 
 
@@ -225,7 +238,13 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     if panel.ends:
         _name_ends(axes, panel)
     for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        formatter(FuncFormatter(lambda y, _: f"{y / 1000:g}k" if abs(y) >= 10_000 else f"{y:g}"))
+        formatter(FuncFormatter(lambda y, _: _tick(y, panel)))
+
+
+def _tick(y: float, panel: Panel) -> str:
+    if panel.has_ratios:
+        return format_ratio(y, 2)
+    return (f"{y / 1000:g}k" if abs(y) >= 10_000 else f"{y:g}").replace("-", "−")
 
 
 def _draw_line(axes: Axes, line: Line, gid: str) -> None:
@@ -234,7 +253,7 @@ def _draw_line(axes: Axes, line: Line, gid: str) -> None:
     if not line.dots:
         # A line with one value is a point.
         marker = style.marker or ("o" if sum(map(math.isfinite, line.y)) == 1 else "")
-        look = {"marker": marker, "dashes": style.dash or (None, None)}
+        look = {"marker": marker, "dashes": style.dash or (None, None), "alpha": line.alpha}
         look["markevery"] = max(1, len(line.x) // 20)
     axes.plot(line.x, line.y, label=line.name, color=style.color, gid=gid, **look)
 
@@ -242,11 +261,13 @@ def _draw_line(axes: Axes, line: Line, gid: str) -> None:
 def _name_ends(axes: Axes, panel: Panel) -> None:
     """Write names beside the last points, moved apart where they are close, with a stroke in the line's color."""
     height = 72 * axes.bbox.height / axes.figure.dpi
-    step = 1.8 * matplotlib.rcParams["font.size"] / height
+    # Charts with keys are wide: on a phone their text is larger.
+    step = (1.8 if any(line.key for line in panel.lines) else 1.3) / height
+    step *= matplotlib.rcParams["font.size"]
     (bottom, top), (left, right) = axes.get_ylim(), axes.get_xlim()
-    ends = sorted(_ends(panel, step * (top - bottom)), key=lambda end: end[2][1])
-    if len(ends) * step > 1.1:
-        return  # they do not fit
+    found = (_ends(panel, near * (top - bottom)) for near in NEAR)
+    ends = next((ends for ends in found if len(ends) * step <= 1.1), [])  # else they do not fit
+    ends.sort(key=lambda end: end[2][1])
     places: list[float] = []
     for _, _, (_, y) in ends:
         places.append(max((y - bottom) / (top - bottom), places[-1] + step if places else -1))
@@ -279,19 +300,23 @@ def _ends(panel: Panel, near: float) -> list[tuple[str, int, tuple[float, float]
 
 
 def _join(names: Sequence[str], numbers: Sequence[int]) -> str:
-    """Some of the names in a few letters: neighbors become a range, and many names their number.
+    """Some of the names in a few letters: neighbors with numbers as names become a range.
 
-    >>> _join("abcde", [0, 1, 2, 4]), _join(["a long name", "b", "cc"], [0, 2])
-    ('a–c, e', '2 tasks')
+    >>> _join("01234", [0, 1, 2, 4]), _join(["jan", "mar", "feb"], [0, 1]), _join(["a long name", "b", "cc"], [0, 2])
+    ('0–2, 4', 'jan, mar', 'a long na… + 1')
     """
+    if len(numbers) == len(names) > 1:
+        return f"all {len(names)} tasks"
     runs: list[list[str]] = []
     for before, number in zip([-2, *numbers], numbers, strict=False):
-        runs += [[]] if number != before + 1 else []
+        follows = number == before + 1 and names[number].isdecimal() and names[before].isdecimal()
+        runs += [] if follows else [[]]
         runs[-1].append(names[number])
     text = ", ".join(f"{one[0]}–{one[-1]}" if len(one) > 2 else ", ".join(one) for one in runs)
     if len(text) <= END or len(numbers) == 1:
         return shorten(text, END)
-    return f"{'all ' if len(numbers) == len(names) else ''}{len(numbers)} tasks"
+    more = f" + {len(numbers) - 1}"
+    return shorten(names[numbers[0]], END - len(more)) + more
 
 
 def text_width(text: str, size: float) -> float:
@@ -311,7 +336,17 @@ def _draw_points(axes: Axes, points: Array, labels: Sequence[str]) -> None:
         distances = np.linalg.norm(chosen[:, None] - chosen[None], axis=2).sum(axis=1)
         middles.append((shorten(label, 12), chosen[distances.argmin()]))
     axes.set(xticks=[], yticks=[])
-    axes.autoscale_view()  # matplotlib would wait until it draws
+    low, high = np.quantile(
+        points, CENTRAL, axis=0
+    )  # one point far away must not squeeze the others
+    margin = 0.25 * (high - low) + 1e-9
+    low, high = (
+        np.maximum(low - margin, points.min(axis=0)),
+        np.minimum(high + margin, points.max(axis=0)),
+    )
+    room = 0.04 * (high - low) + 1e-9
+    (left, bottom), (right, top) = low - room, high + room
+    axes.set(xlim=(left, right), ylim=(bottom, top))
     _name_points(axes, middles)
 
 

@@ -41,11 +41,11 @@ def render_memory(facts: Mapping[str, Any]) -> str:
 def format_spread(mean: float, spread: float) -> str:
     """A mean and a standard deviation with the same decimals.
 
-    >>> format_spread(155.2, 148.7), format_spread(0.963, 0.6712), format_spread(3.0, 0.0)
-    ('155 ± 149', '0.96 ± 0.67', '3.0 ± 0.0')
+    >>> format_spread(155.2, 148.7), format_spread(-0.963, 0.6712), format_spread(-0.01, 1.0)
+    ('155 ± 149', '−0.96 ± 0.67', '0.0 ± 1.0')
     """
     decimals = min(6, max(0, 1 - math.floor(math.log10(spread or 1.0))))
-    return f"{mean:,.{decimals}f} ± {spread:,.{decimals}f}"
+    return f"{mean:z,.{decimals}f} ± {spread:,.{decimals}f}".replace("-", "−")
 
 
 def _first_and_last(task: str, tests: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -65,8 +65,8 @@ def _summary(facts: Mapping[str, Any]) -> str:
     keeps = "and some training rows" if facts["rows_kept"] else "and no training row"
     text = [f"This memory knows {known}, learned{learned}. It keeps {size} {keeps}."]
     if test := facts["test"]:
-        share, rows = format_percent(test["accuracy"]), count_noun(test["rows"], "row")
-        text.append(f"It gives the right label to {share} of the {rows} of {test['data']}.")
+        share, rows = format_ratio(test["accuracy"]), count_noun(test["rows"], "row")
+        text.append(f"Its accuracy on the {rows} of {test['data']} is {share}.")
         if why := test.get("why"):
             text.append(f"{why[0].upper()}{why[1:]}.")
     return " ".join(text)
@@ -76,7 +76,7 @@ def _test(test: Mapping[str, Any]) -> Data:
     bars, learned = [], {*test["answers"]}
     for name, (hits, n) in sort_by_accuracy(test["by_class"])[:MAX_ROWS]:
         remark = count_noun(n, "row") + ("" if name in learned else ", never learned")
-        bars.append((name, remark, hits / n, format_percent(hits / n), None, ""))
+        bars.append((name, remark, hits / n, format_ratio(hits / n), None, ""))
     mistakes = sorted(
         (-count, name, answer)
         for name, counts in test["confusion"].items()
@@ -90,7 +90,7 @@ def _test(test: Mapping[str, Any]) -> Data:
     }
     reliability = []
     for sure, right, n in test["bins"]:
-        name, text = f"{format_percent(sure)} sure", f"{format_percent(right)} right"
+        name, text = format_ratio(sure), format_ratio(right)
         reliability.append((name, count_noun(n, "row"), right, text, sure, ""))
     unknown = test["unknown"]
     return {
@@ -99,7 +99,7 @@ def _test(test: Mapping[str, Any]) -> Data:
         "cells": cells if small else {},
         "reliability": reliability,
         "numbers": [
-            ("right", format_ratio(test["accuracy"])),
+            ("accuracy", format_ratio(test["accuracy"])),
             ("macro", format_ratio(test["macro"])),
             ("ECE", format_ratio(test["ece"])),
             ("unknown", "–" if unknown is None else format_percent(unknown)),

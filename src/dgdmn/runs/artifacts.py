@@ -104,6 +104,18 @@ def _middle(side: int, factor: float) -> slice:
     return slice(side // 2 - half, side // 2 + half + 1) if half else slice(0)
 
 
+def _distinct_squares(x: Images) -> list[int]:
+    """For each occlusion, the first one that covers the same square; empty if the inputs are not images."""
+    sides = x.shape[1:3] if _are_images(x) else ()
+    squares = [[_middle(side, factor) for side in sides] for factor in OCCLUSION if sides]
+    return [squares.index(square) for square in squares]
+
+
+def has_features(model: ContinualClassifier) -> bool:
+    """Whether the memory learns from features of a front end."""
+    return isinstance(model.fitted_.inputs, FrontEnd)
+
+
 class Artifacts:
     """Writes the artifacts of a run, made from its test rows. The run's seed decides all draws."""
 
@@ -138,10 +150,12 @@ class Artifacts:
                 self._writer.artifact("latents", z=z, y=rows.y)
         self._write_resilience(model)
 
-    def final_tests(self) -> float:
+    def final_tests(self, model: ContinualClassifier) -> float:
         """How many times as many rows as one test of all tasks `write_final` predicts, about."""
         rows = self._draw("resilience", TESTED, TESTED)
-        levels = 2 * len(NOISE) + (len(OCCLUSION) if _are_images(rows.x) else 0)
+        levels = len(NOISE) * (1 if has_features(model) else 2) + len(
+            set(_distinct_squares(rows.x))
+        )
         share = len(rows.x) / sum(len(part) for part in self._tests.values())
         return levels * share if _are_gray(rows.x) else 0.0
 
@@ -164,14 +178,11 @@ class Artifacts:
             "noise_accuracy_unclipped": _accuracies(predict, noisy, rows),
         }
         # The paper's networks see clipped values.
-        if not isinstance(model.fitted_.inputs, FrontEnd):
+        if not has_features(model):
             clipped = (np.clip(x, 0, 1) for x in noisy)
             arrays["noise_accuracy"] = _accuracies(predict, clipped, rows)
         if _are_images(rows.x):
-            # Several factors give the same square, which is tested once.
-            height, width = rows.x.shape[1:3]
-            squares = [(_middle(height, f), _middle(width, f)) for f in OCCLUSION]
-            first = [squares.index(square) for square in squares]
+            first = _distinct_squares(rows.x)  # equal squares are tested once
             covered = (occlude(rows.x, OCCLUSION[place]) for place in sorted(set(first)))
             accuracy = _accuracies(predict, covered, rows)
             arrays["occlusion"] = np.array(OCCLUSION)

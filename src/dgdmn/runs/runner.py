@@ -4,12 +4,13 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from dgdmn import metrics, streams
@@ -20,7 +21,7 @@ from dgdmn.core.events import EpochDone, Event, SleepEnded, SleepStarted
 from dgdmn.core.files import directory_lock
 from dgdmn.records import MatrixName, Phase, RunRecord, RunWriter
 from dgdmn.runs import environment, protocol
-from dgdmn.runs.artifacts import Artifacts
+from dgdmn.runs.artifacts import Artifacts, has_features
 from dgdmn.runs.checkpoint import EVERY, Checkpoints, Progress
 from dgdmn.runs.protocol import Evaluated, ProtocolEvent, RunTasks
 from dgdmn.runs.spec import RunSpec, find_run
@@ -130,7 +131,8 @@ class _Run:
         self.acc = math.nan
         self.phase: Phase = "loading"
         self.planned_steps: float | None = math.inf  # optimizer steps; unknown until it is planned
-        self.time_left = TimeLeft(0)
+        self.time_left = TimeLeft(())
+        self.spent = (0.0, 0.0)  # seconds of tests and of training before this step
 
     def execute(self, directory: Path, record: RunRecord | None) -> None:
         """Learn the stream, record it, and say in status.json how it ended."""
@@ -224,10 +226,7 @@ class _Run:
         if self.stream.has_missing:  # distances and noise need every value
             tests = {name: self.tasks.fill(rows) for name, rows in tests.items()}
         self.artifacts = Artifacts(self.writer, tests, self.spec.seed)
-        earlier = [self.count.evaluate_seconds / self.count.rows] if self.count.rows else []
-        cached = self.planned_steps is None
-        self.time_left = TimeLeft(self.artifacts.final_tests(), earlier, cached=cached)
-        self.evaluated = self.count.evaluate_seconds
+        self.time_left = self._new_time_left(labels)
         self.checkpoints.attach(self.model, self._save_counters, self.progress)
         self.since, self.since_cpu = time.monotonic(), time.process_time()
         classes, start = self.stream.classes, self.progress.steps
@@ -239,6 +238,19 @@ class _Run:
         self.artifacts.write_final(self.model)
         self._account("artifacts")
         self.writer.summary(self._summary())
+
+    def _new_time_left(self, steps: Sequence[tuple[str, NDArray[Any]]]) -> TimeLeft:
+        known, numbers = set[Any](), list[int]()
+        for _, labels in steps:
+            known |= set(labels.tolist())
+            numbers.append(len(known))
+        planned, n = self.planned_steps is not None, self.count.rows
+        self.spent = self._spent()
+        seconds = self.spent[0] if planned else sum(self.spent)
+        return TimeLeft(numbers, [seconds / n] * n if n else (), planned=planned)
+
+    def _spent(self) -> tuple[float, float]:
+        return self.count.evaluate_seconds, self.count.train_seconds
 
     def _handle(self, event: Event) -> None:
         """Record an event of the algorithm: an epoch, a replay, a sleep."""
@@ -270,8 +282,14 @@ class _Run:
                 self.writer.row("accuracy_ltm", event.task, event.accuracy_ltm, step=event.step)
                 self.count.rows_ltm += 1
             self.count.rows += 1
-            self.time_left.record_test(self.count.evaluate_seconds - self.evaluated)
-            self.evaluated = self.count.evaluate_seconds
+            tested, trained = (
+                now - before for now, before in zip(self._spent(), self.spent, strict=True)
+            )
+            self.spent = self._spent()
+            self.time_left.record_step(tested + (trained if self.planned_steps is None else 0.0))
+            if not (self.time_left.final_seconds and has_features(self.model)):
+                # The first test makes features that later tests reuse; the final phase makes its own.
+                self.time_left.final_seconds = tested * self.artifacts.final_tests(self.model)
             seen = self.tasks.tests if self.spec.together else self.tasks.order[: event.step]
             scores = zip(self.tasks.tests, event.accuracy, strict=True)
             self.acc = float(np.mean([score for name, score in scores if name in seen]))
@@ -293,11 +311,12 @@ class _Run:
     def _write_status(self, phase: Phase, message: str = "") -> None:
         self.phase, self.status_written = phase, time.monotonic()
         share = 1.0 if phase == "done" else self._share()
-        running = self.status_written - self.since if phase in ("learning", "sleeping") else 0.0
-        self.time_left.record_training(share, self.count.train_seconds + running)
-        left = self.time_left.seconds(max(0, len(self.tasks.order) - self.count.rows))
+        running = self.status_written - self.since
+        training = running if phase in ("learning", "sleeping") else 0.0
+        self.time_left.record_training(share, self.count.train_seconds + training)
+        left = self.time_left.seconds(sum(self._spent()) - sum(self.spent) + running)
         if phase in ("finishing", "done"):
-            left = self.time_left.final_seconds() if phase == "finishing" else 0.0
+            left = (self.time_left.final_seconds or None) if phase == "finishing" else 0.0
         self.writer.status(
             phase,
             task=self.tasks.order[max(0, self.step - 1)],

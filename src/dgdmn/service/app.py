@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dgdmn.core.errors import DgdmnError, UsageError
 from dgdmn.core.files import json_bytes
+from dgdmn.core.text import printable
 from dgdmn.report.artifacts import dreams_png, newest_dreams
 from dgdmn.report.load import load_runs
 from dgdmn.report.page import content_policy, render
@@ -23,6 +24,7 @@ from dgdmn.service.status import run_id, run_stamp, summarize, watched_runs
 
 HOST = "127.0.0.1"
 FIRST = 2.0  # seconds to wait for the first report before an empty page is shown
+QUICK = 1.0  # a report that is drawn in so many seconds is drawn before it is served
 HEADERS = {
     "Allow": "GET, HEAD",
     "Cache-Control": "no-store",
@@ -42,22 +44,26 @@ def draw_page(directories: Sequence[Path]) -> str:
 
 
 class Site:
-    """Serves the report and the state of the runs; requests do not wait.
+    """Serves the report and the state of the runs.
 
-    A background thread renders the report again when runs have changed and a request has come.
+    A background thread renders the report again when runs have changed and a request has come. A page that is
+    rendered quickly is up to date; no request waits for a slow one.
     """
 
     def __init__(self, paths: Sequence[Path], draw: Draw, pause: float) -> None:
         self._paths, self._draw, self._pause, self._empty = paths, draw, pause, draw([])
         # Page, version, problem: replaced at once. A browser may still show a page of an earlier server.
         self._shown = ("", int(time.time()), "")
+        self._seen: dict[Path, object] | None = None
         self._asked, self._drawn, self._closed = (threading.Event() for _ in range(3))
+        self._drawing, self._took = threading.Lock(), 0.0  # seconds of the last drawing
         threading.Thread(target=self._draw_changes, daemon=True, name="report").start()
 
     def page(self) -> bytes:
         """The newest report; an empty page if the first one takes long."""
         self._asked.set()
-        self._drawn.wait(FIRST)
+        if self._drawn.wait(FIRST) and self._took < QUICK:
+            self._update()
         html, version, _ = self._shown
         main = '<main id="report"'
         return (html or self._empty).replace(main, f'{main} data-version="{version}"', 1).encode()
@@ -67,7 +73,8 @@ class Site:
         self._asked.set()
         _, version, problem = self._shown
         runs = summarize(watched_runs(self._paths), time.time())
-        return json_bytes({"version": version, "problem": problem, **runs})
+        where = ", ".join(map(printable, self._paths))
+        return json_bytes({"version": version, "problem": problem, "where": where, **runs})
 
     def dreams(self, url: str) -> bytes | None:
         """The newest dreams of a run as PNG; None if there are none."""
@@ -80,21 +87,27 @@ class Site:
         self._asked.set()
 
     def _draw_changes(self) -> None:
-        seen: dict[Path, object] | None = None
         while not self._closed.is_set():
             self._asked.wait()
             self._asked.clear()
+            if self._update():
+                self._closed.wait(max(self._pause, 4 * self._took))
+
+    def _update(self) -> bool:
+        """Render the report if runs have changed since the last time."""
+        with self._drawing:
             began, (html, version, _), problem = time.monotonic(), self._shown, ""
             try:
                 stamps: dict[Path, object] = {p: run_stamp(p) for p in watched_runs(self._paths)}
-                if stamps == seen:
-                    continue
-                seen, html = stamps, self._draw(list(stamps))
+                if stamps == self._seen:
+                    return False
+                self._seen, html = stamps, self._draw(list(stamps))
             except Exception as error:  # the runs continue, and so does the page
                 problem = f"the report could not be drawn: {type(error).__name__}: {error}"
             self._shown = (html, version + (html != self._shown[0]), problem)
+            self._took = time.monotonic() - began
             self._drawn.set()
-            self._closed.wait(max(self._pause, 4 * (time.monotonic() - began)))
+            return True
 
 
 HTML, SCRIPT = "text/html; charset=utf-8", Path(__file__).with_name("live.js").read_bytes()

@@ -49,7 +49,7 @@
   const TEXT = {
     running: (run) => [
       run.share ? `${percent(run.share)} done${left(run.ends)}, ${duration(run.seconds)} so far; task ${run.step} of ${run.steps}`
-        + (run.acc === null ? "" : `; ${(100 * run.acc).toFixed(1)} % right on the tasks seen`) : start(run),
+        + (run.acc === null ? "" : `; accuracy ${run.acc.toFixed(3).replace(/^0\./, ".")} on the tasks seen`) : start(run),
       run.task && run.step ? `${run.phase}, task ${run.task}` : run.phase,
     ],
     stopped: (run) => [`stopped at ${percent(run.share)}, in task ${run.step} of ${run.steps}`, run.message],
@@ -97,7 +97,7 @@
   };
   const show = (state) => {
     const counts = Object.entries(state.counts).filter(([, n]) => n).map(([word, n]) => `${n} ${word}`);
-    say(summary, counts.join(", ") || "No runs yet. They appear here when they start, for example with dgdmn run embedded.");
+    say(summary, counts.join(", ") || `No runs yet in ${state.where}. They appear here when they start, for example with dgdmn run embedded.`);
     say(problem, state.problem);
     const seen = new Set();
     for (const kind of Object.keys(TEXT)) {

@@ -89,13 +89,17 @@
     readout().hidden = true;
     all(".cursor").forEach((node) => node.remove());
   }
+  function number(value, isRatio) {  // as core/text.py
+    const text = isRatio ? value.toFixed(3).replace(/^(-?)0\./, "$1.") : value.toLocaleString("en", { maximumFractionDigits: 3 });
+    return text.replace("-", "−");
+  }
   function tell(chart, place, left, top) {
     const xs = chart.dataset.x.split(" "), names = chart.dataset.t.split(" ");
     const lines = all(".s", chart).filter((one) => !one.classList.contains("off"))
       .map((one) => [one.dataset.n, one.dataset.v.split(" ")[place]])
       .filter(([, value]) => value !== "nan")
       .sort((a, b) => Number(b[1]) - Number(a[1])).slice(0, 16)
-      .map(([name, value]) => `${Number(value).toLocaleString("en", { maximumFractionDigits: 3 })}  ${name}`);
+      .map(([name, value]) => `${number(Number(value), "r" in chart.dataset)}  ${name}`);
     hide();
     const box = readout();
     box.textContent = [`${chart.dataset.l} ${names[place]}`, ...lines].join("\n");

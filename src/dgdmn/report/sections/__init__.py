@@ -24,9 +24,9 @@ def view(panel: Panel, where: str, key: str = "", wide: bool = False, table: boo
 
 
 def _cell(value: float, panel: Panel) -> str:
-    if (panel.y_range and panel.y_range[1] == 1.0) or value != value:
+    if panel.has_ratios or value != value:
         return format_ratio(value)
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return (f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}").replace("-", "−")
 
 
 def compare(

@@ -17,6 +17,7 @@ from dgdmn.report.table import Group, Stream, has_ltm_curves, mask_waiting_tasks
 LONG = 20  # a stream with this many tasks also shows the last ten by themselves
 MAX_CELLS = 4_000  # cells of a matrix that fit on a page
 MAX_CELLS_IN_ALL = 60_000  # of more, each algorithm shows its lowest seed only
+TASK_DASHES = ((), (6.0, 2.0), (1.5, 1.5))  # of neighboring tasks; later tasks are also paler
 UNITS = ((3600, "hours"), (60, "minutes"), (0, "seconds"))
 
 
@@ -56,8 +57,11 @@ def average_panel(groups: Sequence[Group], *, last: int = 0, ltm: bool = False) 
 def task_panel(group: Group, *, ltm: bool = False) -> Panel:
     """The accuracy of each task after each task, the mean over seeds."""
     found = table.task_curves(group, ltm=ltm)
-    style = Style(group.style.color, group.style.dark)
-    lines = [Line(shorten(task, 24), steps, values, style) for task, steps, values in found]
+    styles = [Style(group.style.color, group.style.dark, "", dash) for dash in TASK_DASHES]
+    lines = []
+    for number, (task, seen, values) in enumerate(found):
+        style, alpha = styles[number % len(styles)], 1 - 0.5 * number / len(found)
+        lines.append(Line(shorten(task, 24), seen, values, style, alpha=alpha))
     n = sum(run.tasks == group.first.tasks for run in group.runs)
     seeds = f", mean of {count_noun(n, 'seed')}" if n > 1 else ""
     title = f"{group.name}{', LTM alone' if ltm else ''}{seeds}"
@@ -96,11 +100,11 @@ def heat_cell(value: float) -> tuple[str, str]:
     """The CSS class and the text of a cell of a matrix.
 
     >>> heat_cell(0.84), heat_cell(1.0), heat_cell(float("nan"))
-    (('h17', '.84'), ('h20', '1.0'), ('hn', '–'))
+    (('h17', '.84'), ('h20', '1.00'), ('hn', '–'))
     """
     if not math.isfinite(value):
         return "hn", MISSING
-    return f"h{round(value * HEAT_STEPS)}", format_ratio(value, 2) if value < 0.995 else "1.0"
+    return f"h{round(value * HEAT_STEPS)}", format_ratio(value, 2)
 
 
 def cost_section(stream: Stream) -> Data:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dgdmn.core.text import MISSING, format_percent, shorten
+from dgdmn.core.text import MISSING, format_percent, format_ratio, shorten
 from dgdmn.report import artifacts
 from dgdmn.report.artifacts import (
     Dreams,
@@ -55,7 +55,7 @@ def _dream_view(run: Run, tiles: int) -> Data:
     sleeps = [(at, picture(rows, each, f"Dreams {at}, {run.name}")) for at, rows in blocks]
     counts = {replay.step: replay.per_class for replay in run.timeline.replays}
     quality = [
-        (f"task {step}", *map(format_percent, pair), _rarest(run, counts.get(step, ())))
+        (f"task {step}", *map(format_ratio, pair), _rarest(run, counts.get(step, ())))
         for step, pair in dream_quality(run, dreams).items()
     ]
     view = {"name": run.name, "labels": labels, "sleeps": sleeps, "image": image}
@@ -111,7 +111,14 @@ def latent_section(stream: Stream) -> Data:
             alt = f"Corrupted samples above, their reconstructions below, {group.name}"
             restored.append((alt, picture(first.images, len(first.images[0]), alt)))
     charts = compare(stream.groups, resilience_panels(known), stream.title)
-    data = {"maps": maps, "corrupted": charts, "restored": restored, "notes": notes + more}
+    together = any(group.first.together for group, *_ in found)
+    data = {
+        "maps": maps,
+        "together": together,
+        "corrupted": charts,
+        "restored": restored,
+        "notes": notes + more,
+    }
     return data if maps or charts["views"] or data["notes"] else {}
 
 

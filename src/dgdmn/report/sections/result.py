@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_ratio
+from dgdmn.core.text import count_noun, format_mean_sem, format_option, format_ratio, join_names
 from dgdmn.report.load import Run
 from dgdmn.report.sections import Data
 from dgdmn.report.table import COLUMNS, Group, Stream, changed_options, mean
 
 Bound = tuple[float, str, Group | None]  # a floor or a ceiling, its source, the group if run
+ACC, MACRO = COLUMNS[:2]
 CLOSE = 0.01  # accuracies that differ by no more are equally good
 MAX_BARS = 12  # methods in the first picture; of more, the best setting of each algorithm
 
@@ -34,9 +35,9 @@ def opening(stream: Stream) -> Data:
     text = [f"{subject} {verb} {count_noun(stream.n_tasks, 'task')}{order_text}.", *_ranking(names)]
     if not known and stream.sequential:  # the run that is furthest
         run = max(stream.runs, key=lambda run: len(run.accuracy))
-        seen, share = count_noun(len(set(run.columns)), "task"), _percent(run.acc)
+        seen = count_noun(len(set(run.columns)), "task")
         text.append(
-            f"After {seen}, {run.info.title} classifies {share} of the test samples of these tasks correctly."
+            f"After {seen}, {run.info.title} has an accuracy of {format_ratio(run.acc)} on them."
         )
     if missing := sum(not run.complete for run in stream.runs):
         text.append(f"{count_noun(missing, 'run is', 'runs are')} not finished.")
@@ -45,7 +46,7 @@ def opening(stream: Stream) -> Data:
         acc, css = group.mean("acc"), f"ours {group.css}" if group.is_default else ""
         kept = "keeps rows" if group.stores_rows else ""
         kept = "all tasks at once" if group.is_ceiling else kept
-        bars.append((name, kept, acc, _percent(acc), None, css))
+        bars.append((name, kept, acc, format_ratio(acc), None, css))
     return {"text": " ".join(text), "bars": bars, "many": many}
 
 
@@ -53,26 +54,39 @@ def _ranking(names: Mapping[Group, str]) -> list[str]:
     """Sentences about the methods, best first, that remember most and least, and about the ceiling."""
     known, text = list(names), list[str]()
     if len(known) == 1:
-        share, learned = (_percent(known[0].mean(number)) for number in ("acc", "learned"))
+        share, learned = (format_ratio(known[0].mean(number)) for number in ("acc", "learned"))
         several = len(known[0].first.accuracy) > 1
         suffix = f"; accuracy right after each task was {learned}" if several else ""
-        return [f"Final accuracy is {share}{suffix}."]
-    best = COLUMNS[0].best_groups(known)
+        return [f"Final accuracy is {share}{suffix}.", *_macro(names)]
+    best = ACC.best_groups(known)
     if best:
         rows = any(group.stores_rows for group in known)
         scope = " among the methods that keep no training rows" if rows else ""
         subject = f"{_subject(best, names, 'remember')} most{scope}"
-        share = _percent(best[0].mean("acc"))
-        text.append(f"In the final test on all tasks, {subject}: {share} correct.")
+        share = format_ratio(best[0].mean("acc"))
+        text.append(f"In the final test on all tasks, {subject}: accuracy {share}.")
     if others := [group for group in known if not group.is_ceiling and group not in best]:
-        share = _percent(others[-1].mean("acc"))
-        least = [group for group in others if _percent(group.mean("acc")) == share]
+        share = format_ratio(others[-1].mean("acc"))
+        least = [group for group in others if format_ratio(group.mean("acc")) == share]
         last = ": only the last task is known" if all(map(_knows_only_last, least)) else ""
         text.append(f"{_subject(least, names, 'remember')} least, {share}{last}.")
     for one in [group for group in known if group.is_ceiling][:1]:
-        share = _percent(one.mean("acc"))
+        share = format_ratio(one.mean("acc"))
         text.append(f"{names[one]}, which learns from the data of all tasks together, has {share}.")
-    return text
+    return [*text, *_macro(names)]
+
+
+def _macro(names: Mapping[Group, str]) -> list[str]:
+    """The best macro accuracy in a sentence, if classes differ much in size."""
+    best = MACRO.best_groups(list(names))
+    if not best or not any(run.is_unbalanced for group in names for run in group.runs):
+        return []
+    share, leaders = (
+        format_ratio(best[0].mean("macro_accuracy")),
+        join_names(names[g] for g in best),
+    )
+    others = f", the best is {leaders}: {share}" if len(names) > 1 else f", it is {share}"
+    return [f"By macro accuracy, which counts each class once{others}."]
 
 
 def _subject(groups: Sequence[Group], names: Mapping[Group, str], verb: str) -> str:
@@ -90,13 +104,10 @@ def _in_sequence(group: Group) -> bool:
     return group.first.info.category == "ceiling" or not group.first.together
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
-
-
 def result_tables(stream: Stream) -> list[Data]:
     """A part of the table for each setting: its groups with a verdict each, floor and ceiling."""
-    tables, best, parts = [], COLUMNS[0].best_groups(stream.groups), dict[str, list[Group]]()
+    tables, parts = list[Data](), dict[str, list[Group]]()
+    best, best_macro = (column.best_groups(stream.groups) for column in (ACC, MACRO))
     for group in stream.groups:
         parts.setdefault(group.setting, []).append(group)
     macro = any(run.is_unbalanced for run in stream.runs)
@@ -106,7 +117,8 @@ def result_tables(stream: Stream) -> list[Data]:
         rivals = [group for t, (_, one) in bounds.items() if one[2] is top for group in parts[t]]
         above = [g for g in rivals if top and not g.is_ceiling and g.mean("acc") > high + CLOSE]
         facts = {"floor": low, "ceiling": high, "top": top, "above": above, "close": CLOSE}
-        lines = [describe_group(group) | facts | {"is_best": group in best} for group in groups]
+        facts |= {"macro": macro, "best": best, "best_macro": best_macro}
+        lines = [describe_group(group) | facts for group in groups]
         text = f"Floor {format_ratio(low)} ({why})"
         if top and above:
             highest = max(above, key=lambda group: group.mean("acc"))
@@ -114,7 +126,11 @@ def result_tables(stream: Stream) -> list[Data]:
             text += f"{highest.title} reached {format_ratio(highest.mean('acc'))}."
         else:
             text += f", ceiling {format_ratio(high)} ({which})."
-        tables.append({"title": title, "bounds": text, "lines": lines, "macro": macro})
+        bold = bool(best or (macro and best_macro))
+        tables.append(
+            {"title": title, "bounds": text, "lines": lines, "macro": macro, "bold": bold}
+        )
+        tables[-1]["seeds"] = max(len(group.runs) for group in groups)
     return tables
 
 
@@ -162,7 +178,7 @@ def describe_group(group: Group) -> Data:
     """The facts that decide what a result means; verdict.html says it in one sentence."""
     run = max(group.runs, key=lambda run: len(run.accuracy))
     facts: Data = {"group": group, "run": run, "info": group.first.info}
-    facts |= {name: group.mean(name) for name in ("acc", "learned")}
+    facts |= {name: group.mean(name) for name in ("acc", "macro_accuracy", "learned")}
     facts["missing"] = len(group.ended) - len(group.values("acc"))
     return facts | {"knows_only_last": _knows_only_last(group)}
 
