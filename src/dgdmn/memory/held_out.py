@@ -47,7 +47,7 @@ class HeldOutResult:
     """What one test adds to the counts of a pool and of components."""
 
     votes: NDArray[np.int64]
-    """Classes that this setting, or REFERENCE, classified better, shape (2, settings)."""
+    """Lead of each setting over REFERENCE, in rows, and the sum of squared leads by class; shape (2, settings)."""
     log_losses: Doubles
     """Sum of −log p(right class) for each temperature."""
     relative: Doubles
@@ -156,9 +156,10 @@ def compare_settings(
     spec: MixtureSpec,
     n_classes: int,
 ) -> NDArray[np.int64]:
-    """Classes of which this setting, or REFERENCE, had more rows right; `components` and `rest` lack these rows.
+    """How many more rows each setting has right than REFERENCE, and the sum of squares of these numbers by class.
 
-    A class has one vote in a test: its rows are alike, so they win or lose together.
+    Rows of a class are alike, so they win or lose together: the squares are the variance of the sum if classes are
+    independent and their rows are not. `components` and `rest` lack the tested rows.
     """
     labels = np.array([component.label for component in components])
     right: dict[tuple[float, float], NDArray[np.bool_]] = {}
@@ -173,7 +174,7 @@ def compare_settings(
     usual = by_setting[SETTINGS.index(REFERENCE)]
     lead = by_setting.astype(np.int64) - usual
     by_class = np.stack([lead[:, y == label].sum(axis=1) for label in np.unique(y)])
-    return np.stack([(by_class > 0).sum(axis=0), (by_class < 0).sum(axis=0)])
+    return np.stack([by_class.sum(axis=0), (by_class**2).sum(axis=0)])
 
 
 def _score(
