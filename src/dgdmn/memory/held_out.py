@@ -39,6 +39,9 @@ TEST_EVERY = 200
 """Rows learned between two tests: a test needs all components factorized for each λ."""
 MAX_TESTED = 400
 """Rows of one test, for settings and for calibration each."""
+MAX_LEAD = 8
+"""Most rows by which a class counts for a setting in one test. With 9, one class of near copies would decide alone:
+9 rows are three standard deviations (`CLEAR_DEVIATIONS`)."""
 Labels = NDArray[np.int64]
 
 
@@ -47,7 +50,7 @@ class HeldOutResult:
     """What one test adds to the counts of a pool and of components."""
 
     votes: NDArray[np.int64]
-    """Lead of each setting over REFERENCE, in rows, and the sum of squared leads by class; shape (2, settings)."""
+    """Rows that only this setting, or only REFERENCE, had right, shape (2, settings)."""
     log_losses: Doubles
     """Sum of −log p(right class) for each temperature."""
     relative: Doubles
@@ -156,10 +159,9 @@ def compare_settings(
     spec: MixtureSpec,
     n_classes: int,
 ) -> NDArray[np.int64]:
-    """How many more rows each setting has right than REFERENCE, and the sum of squares of these numbers by class.
+    """Rows that only this setting, or only REFERENCE, had right; `components` and `rest` lack these rows.
 
-    Rows of a class are alike, so they win or lose together: the squares are the variance of the sum if classes are
-    independent and their rows are not. `components` and `rest` lack the tested rows.
+    Rows of a class are alike, so they win or lose together: no class leads by more than MAX_LEAD rows.
     """
     labels = np.array([component.label for component in components])
     right: dict[tuple[float, float], NDArray[np.bool_]] = {}
@@ -172,9 +174,12 @@ def compare_settings(
             right[shrinkage, own_weight] = scores.argmax(axis=1) == y
     by_setting = np.stack([right[setting] for setting in settings])
     usual = by_setting[SETTINGS.index(REFERENCE)]
-    lead = by_setting.astype(np.int64) - usual
-    by_class = np.stack([lead[:, y == label].sum(axis=1) for label in np.unique(y)])
-    return np.stack([by_class.sum(axis=0), (by_class**2).sum(axis=0)])
+    won, lost = by_setting & ~usual, usual & ~by_setting
+    votes = np.zeros((2, len(settings)), np.int64)
+    for label in np.unique(y):
+        gained, missed = (part[:, y == label].sum(axis=1) for part in (won, lost))
+        votes += [np.minimum(gained, missed + MAX_LEAD), np.minimum(missed, gained + MAX_LEAD)]
+    return votes
 
 
 def _score(

@@ -30,7 +30,7 @@ from dgdmn.storage import State, get_int, get_typed
 from dgdmn.storage.checks import row_count
 
 CLEAR_DEVIATIONS = 3.0
-"""Another setting replaces the expected one if it leads by this many standard deviations. On
+"""Another setting replaces the expected one if it leads by this many standard deviations on tested rows. On
 validation rows of Digits, HAPT and CLINC150 all values from 1.5 up give the same result: no setting wins."""
 SHRINKAGE_FACTOR = 3.0
 """λ is this multiple of the oracle approximating shrinkage, which suits the covariance; telling classes apart needs
@@ -113,7 +113,7 @@ class Pool:
     n: float = 0
     """Rows in S, or the sum of their weights."""
     votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, len(SETTINGS)), np.int64))
-    """Lead of each of SETTINGS over REFERENCE in rows, and the sum of squared leads of classes (`compare_settings`)."""
+    """Tested rows that only this setting, or only REFERENCE, had right, for each of SETTINGS (`compare_settings`)."""
     log_losses: Doubles = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
     """Sum of −log p(right class) of tested rows for each temperature."""
     untested: int = 0
@@ -204,10 +204,11 @@ class Pool:
 
         `weight` is the expected g.
         """
-        lead, variance = self.votes
+        gained, lost = self.votes
         expected = SETTINGS.index((self._expected_shrinkage(), weight))
-        better, variance = lead - lead[expected], variance + variance[expected]
-        better = np.where(better >= CLEAR_DEVIATIONS * np.sqrt(variance), better, 0)
+        net, differ = gained - lost, gained + lost
+        better, differ = net - net[expected], differ + differ[expected]
+        better = np.where(better >= CLEAR_DEVIATIONS * np.sqrt(differ), better, 0)
         best = int(better.argmax()) if better.max() > 0 else expected
         return allowed_settings(config)[best]
 
@@ -311,8 +312,8 @@ class Pool:
         log_losses = load_array(state, "surprise", (len(TEMPERATURES),))
         scatter = unpack(triangle, spec.d)
         check_scatter(scatter)
-        if (abs(votes[0]) > votes[1]).any() or (log_losses < 0).any():
-            raise ValueError("the counts of tested rows are not possible")
+        if (votes < 0).any() or (log_losses < 0).any():
+            raise ValueError("a count of tested rows is negative")
         frozen, inputs = None, CrossMoment.empty(spec)
         if "frozen" in state:
             frozen = FrozenSettings.load(get_typed(state, "frozen", dict), spec)
