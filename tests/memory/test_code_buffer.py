@@ -67,7 +67,7 @@ def test_an_awake_task_memory_decodes_its_samples_instead_of_dreaming():
     held = memory.stm.awake[0].memory
     decoded = held.dream_all(SeedStream(2))
     assert decoded.y.tolist() == new.y.tolist()
-    np.testing.assert_allclose(decoded.x, held.reconstruct(new.x), atol=2e-3)  # float16
+    np.testing.assert_allclose(decoded.x, held.recall(new.x).x, atol=2e-3)  # float16
 
 
 def test_all_task_memories_together_keep_at_most_n_max_codes():

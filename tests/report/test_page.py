@@ -226,7 +226,7 @@ def test_the_page_of_a_run_that_learns_opens_with_how_far_it_is(make_run):
     html = html_of(make_run("a", steps=2), make_run("b", steps=0, algorithm="nn"))
     lead = lead_of(html)
     assert lead.startswith(
-        "2 methods are learning 4 tasks, one after the other. After 2 tasks, DGDMN classifies "
+        "2 methods are learning 4 tasks, one after the other. After 2 tasks, DGDMN has an accuracy of "
     )
     assert lead.endswith(" on them. 2 runs are not finished.")
     assert "is learning 4 tasks" in html_of(make_run("c", steps=0))
