@@ -344,8 +344,8 @@ def _draw_points(axes: Axes, points: Array, labels: Sequence[str]) -> None:
         np.maximum(low - margin, points.min(axis=0)),
         np.minimum(high + margin, points.max(axis=0)),
     )
-    room = 0.04 * (high - low) + 1e-9
-    (left, bottom), (right, top) = low - room, high + room
+    margin = 0.04 * (high - low) + 1e-9
+    (left, bottom), (right, top) = low - margin, high + margin
     axes.set(xlim=(left, right), ylim=(bottom, top))
     _name_points(axes, middles)
 
